@@ -1,0 +1,3 @@
+module meshperf/envs/cluster/pause
+
+go 1.24.0
