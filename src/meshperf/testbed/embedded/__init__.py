@@ -1,0 +1,1 @@
+"""A real Kubernetes of one node, built from pinned Go modules and Debian packages."""
