@@ -1,1 +1,1 @@
-"""loadgen."""
+"""Load generators: each module is the only place that knows its tool's arguments and field names."""

@@ -1,1 +1,17 @@
-"""statistics."""
+"""Statistics of repeated runs: arrays in, frozen results out (NumPy and SciPy only, no files, no pandas).
+
+The unit of inference is the block, one fresh deployment of every arm; requests are never replicates.
+
+==================  ==========================================================================
+module              contents
+==================  ==========================================================================
+``results``         result types and the closed list of warnings
+``quantiles``       run CDFs, quantiles of binned latencies, their quantisation bounds
+``estimability``    which quantiles the data can support, what unsent requests could have hidden
+``bootstrap``       block weights (all resamples up to 8 blocks) and block intervals
+``effect``          paired ratios, differences and merged ratios of quantiles
+``permutation``     smallest p-value of a blocked design
+==================  ==========================================================================
+
+Import what you need from the module that has it; this package imports nothing by itself.
+"""
