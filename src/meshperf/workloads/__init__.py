@@ -1,1 +1,1 @@
-"""workloads."""
+"""The services under test and their load generators."""

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -31,6 +31,7 @@ NODE_POD_NETWORK = "10.202.0.0/24"
 SERVICE_NETWORK = "10.203.0.0/16"
 API_SERVICE_IP = "10.203.0.1"
 DNS_SERVICE_IP = "10.203.0.10"
+Identity = tuple[str, str, str]
 API_PORT = 6443
 
 #: Debian packages whose programs the node runs, and one program of each.
@@ -129,6 +130,24 @@ def load_images(mesh: str, progress: Progress) -> None:
     if mesh == "istio":
         for image in images.istio_images(progress):
             images.load(image, _ctr(), progress)
+
+
+def throttling(container_ids: Mapping[Identity, str]) -> dict[Identity, tuple[int, int]]:
+    """Return throttled periods and periods of containers, from the kernel's own counters.
+
+    Parameters
+    ----------
+    container_ids : mapping
+        (namespace, pod, container) -> containerd's id.
+    """
+    found = {}
+    for identity, container_id in container_ids.items():
+        path = node.find_cgroup_file(container_id, "cpu.stat")
+        if path is None:
+            continue
+        counters = dict(line.split() for line in path.read_text().splitlines())
+        found[identity] = (int(counters.get("nr_throttled", 0)), int(counters.get("nr_periods", 0)))
+    return found
 
 
 def containerd_version() -> str:
@@ -297,7 +316,9 @@ def _start_kubelet(processes: _Processes, kube: Path) -> None:
     processes.start(
         "kubelet",
         [binary, "kubelet", f"--config={state}/kubelet.yaml", f"--kubeconfig={state}/kubelet.kubeconfig",
-         f"--hostname-override={NODE_NAME}", f"--node-ip={node.NODE_IP}", f"--root-dir={state}/kubelet"],
+         f"--hostname-override={NODE_NAME}", f"--node-ip={node.NODE_IP}", f"--root-dir={state}/kubelet",
+         # The node's own CPU counter is read this often; the default of 10 s is as long as a short run.
+         "--housekeeping-interval=1s"],
     )
     processes.start("kube-proxy", [binary, "kube-proxy", f"--config={state}/kube-proxy.yaml"])
 

@@ -115,6 +115,12 @@ def remains() -> list[str]:
     return left
 
 
+def find_cgroup_file(container_id: str, name: str) -> Path | None:
+    """Return a file of a container's CPU cgroup, or None if the container has none."""
+    root = _CGROUPS / CGROUP if (_CGROUPS / "cgroup.controllers").exists() else (_CGROUPS / "cpu" / CGROUP).resolve()
+    return next(root.glob(f"**/*{container_id}*/{name}"), None)
+
+
 def _run_in(pid: int, script: str) -> None:
     result = subprocess.run([*enter(pid), "sh", "-ec", script], capture_output=True, text=True)
     if result.returncode:
@@ -170,11 +176,11 @@ def _join_networks(pid: int) -> None:
 
 
 def _cgroup_dirs() -> list[Path]:
-    """Return the node's cgroup in each hierarchy: one with cgroup v2, one per controller with v1."""
+    """Return the node's cgroup in each hierarchy: one with cgroup v2, one per controller (and v2's) with v1."""
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS / CGROUP]
     hierarchies = {path.resolve() for path in _CGROUPS.iterdir() if (path / "cgroup.procs").exists()}
-    return sorted(path / CGROUP for path in hierarchies if path.name != "unified")
+    return sorted(path / CGROUP for path in hierarchies)
 
 
 def _make_cgroups() -> None:
