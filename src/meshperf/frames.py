@@ -1,0 +1,264 @@
+"""The raw data of a campaign as tables: a row per run, per run and histogram bin, or per run and container.
+
+Each reads every run of a campaign, whatever its verdict: what to leave out is for the analysis to say.
+"""
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from meshperf import campaign, runs
+from meshperf.design import RunKey
+from meshperf.errors import MeshperfError
+from meshperf.histogram import LOG_GRID, Histogram
+from meshperf.loadgen import fortio
+
+#: What tells one run from another, the first columns of every table.
+IDENTITY = ("campaign", "mesh", "configuration", "target_rps", "block", "deployment")
+#: Quantiles in columns of their own in ``runs_df``.
+_QUANTILES = {"p50_s": 0.5, "p90_s": 0.9, "p99_s": 0.99, "p999_s": 0.999}
+
+RUNS_COLUMNS = (
+    *IDENTITY,
+    "order",
+    "connections",
+    "achieved_rps",
+    "n_requests",
+    "n_errors",
+    "error_ratio",
+    "mean_s",
+    *_QUANTILES,
+    "min_s",
+    "max_s",
+    "verdict",
+    "reasons",
+    "missing_fraction",
+    "longest_stall_s",
+    "started_utc",
+    "duration_s",
+    "attempts",
+    "proof_passed",
+    "path",
+)
+HISTOGRAMS_COLUMNS = (*IDENTITY, "bin_low_s", "bin_high_s", "count")
+RESOURCES_COLUMNS = (
+    *IDENTITY,
+    "role",
+    "namespace",
+    "pod",
+    "container",
+    "cores",
+    "cpu_s",
+    "cpu_s_per_request",
+    "working_set_median_bytes",
+    "working_set_max_bytes",
+    "throttled_ratio",
+)
+
+
+def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
+    """Return ``runs_df``: one row per run, in measuring order.
+
+    Latencies are in seconds and of successful requests; quantiles come from the slices, on the study-wide 1 % grid.
+    ``n_requests`` counts all requests, ``attempts`` those it took to measure the run, the broken ones included.
+
+    Raises
+    ------
+    MeshperfError
+        If there is no such campaign, or a file of it is damaged.
+    """
+    rows = []
+    for key, run, record in _runs(campaign_dir):
+        load, quality, omission = record["load"], record["quality"], record["omission"]
+        result = fortio.read_result(run / runs.RESULT)
+        histogram = _histogram(run, result)
+        rows.append(
+            {
+                **_identity(key, record),
+                "order": record["order"],
+                "connections": load["connections"],
+                "achieved_rps": load["achieved_rps"],
+                "n_requests": result.n,
+                "n_errors": result.n_errors,
+                "error_ratio": result.n_errors / result.n if result.n else np.nan,
+                "mean_s": result.histogram.mean_s,
+                **{name: histogram.quantile(q) for name, q in _QUANTILES.items()},
+                "min_s": result.histogram.min_s,
+                "max_s": result.histogram.max_s,
+                "verdict": quality["verdict"],
+                "reasons": "; ".join(quality["reasons"]),
+                "missing_fraction": _number(omission.get("missing_fraction")),
+                "longest_stall_s": _number(omission.get("longest_stall_s")),
+                "started_utc": load["started_utc"],
+                "duration_s": result.duration_s,
+                "attempts": record["attempt"],
+                "proof_passed": record["proof"]["passed"],
+                "path": key.relative_path().as_posix(),
+            }
+        )
+    return _frame(rows, RUNS_COLUMNS).sort_values(["started_utc", "order"], ignore_index=True)
+
+
+def load_histograms(campaign_dir: str | Path) -> pd.DataFrame:
+    """Return ``histograms_df``: one row per run and occupied bin, bins in seconds, ``(bin_low_s, bin_high_s]``.
+
+    Bins are those of the slices, added over the slices of the run; of a run without slices, those of the load
+    generator.
+
+    Raises
+    ------
+    MeshperfError
+        If there is no such campaign, or a file of it is damaged.
+    """
+    parts = []
+    for key, run, record in _runs(campaign_dir):
+        histogram = load_histogram(run)
+        occupied = np.flatnonzero(histogram.counts)
+        parts.append(
+            pd.DataFrame(
+                {
+                    **_identity(key, record),
+                    "bin_low_s": histogram.edges_s[occupied],
+                    "bin_high_s": histogram.edges_s[occupied + 1],
+                    "count": histogram.counts[occupied],
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True) if parts else _frame([], HISTOGRAMS_COLUMNS)
+
+
+def load_resources(campaign_dir: str | Path) -> pd.DataFrame:
+    """Return ``resources_df``: one row per run and container.
+
+    ``cores`` is the mean over the run's window, ``cpu_s_per_request`` is NaN without requests, and
+    ``throttled_ratio`` (throttled periods to all periods) where the node does not count them.
+
+    Raises
+    ------
+    MeshperfError
+        If there is no such campaign, or a file of it is damaged.
+    """
+    rows = []
+    for key, run, record in _runs(campaign_dir):
+        n = fortio.read_result(run / runs.RESULT).n
+        for container in record["resources"]["containers"]:
+            periods, throttled = container.get("periods"), container.get("throttled_periods")
+            rows.append(
+                {
+                    **_identity(key, record),
+                    **{name: container[name] for name in ("role", "namespace", "pod", "container")},
+                    "cores": container["cores"],
+                    "cpu_s": container["cpu_s"],
+                    "cpu_s_per_request": container["cpu_s"] / n if n else np.nan,
+                    "working_set_median_bytes": container["working_set_bytes_median"],
+                    "working_set_max_bytes": container["working_set_bytes_max"],
+                    "throttled_ratio": throttled / periods if periods and throttled is not None else np.nan,
+                }
+            )
+    return _frame(rows, RESOURCES_COLUMNS)
+
+
+def load_histogram(run: str | Path) -> Histogram:
+    """Return the latency histogram of one run: its slices added up, or the load generator's if it has none.
+
+    Parameters
+    ----------
+    run : str or Path
+        The run's directory.
+
+    Raises
+    ------
+    MeshperfError
+        If a file is missing or damaged.
+    """
+    run = Path(run)
+    return _histogram(run, fortio.read_result(run / runs.RESULT))
+
+
+def load_slices(run: str | Path) -> dict[int, Histogram]:
+    """Return the latency histogram of each slice of a run, by its number from 0; empty if it has none.
+
+    Raises
+    ------
+    MeshperfError
+        If the file is damaged.
+    """
+    table = _read_slices(Path(run) / runs.SLICES)
+    return {
+        int(number): Histogram.from_bins(LOG_GRID, _counts(table[table[:, 0] == number]))
+        for number in np.unique(table[:, 0])
+    }
+
+
+def _histogram(run: Path, result: fortio.FortioResult) -> Histogram:
+    table = _read_slices(run / runs.SLICES)
+    if not len(table):
+        return result.histogram
+    counts = _counts(table)
+    if counts.sum() != result.histogram.n:
+        return Histogram.from_bins(LOG_GRID, counts)
+    # The same requests: the extremes are known better than their bins. The access log rounds latencies, so that one
+    # can lie just outside of the bin it was counted in.
+    occupied = np.flatnonzero(counts)
+    first, last = occupied[0], occupied[-1]
+    return Histogram.from_bins(
+        LOG_GRID,
+        counts,
+        min_s=float(np.clip(result.histogram.min_s, LOG_GRID[first], LOG_GRID[first + 1])),
+        max_s=float(np.clip(result.histogram.max_s, LOG_GRID[last], LOG_GRID[last + 1])),
+        sum_s=result.histogram.sum_s,
+    )
+
+
+def _read_slices(path: Path) -> NDArray[np.float64]:
+    """Return the rows of ``slices.csv.gz``, shape (n, 5), columns as in the file; none if there is no file."""
+    if not path.exists():
+        return np.empty((0, len(runs.SLICES_COLUMNS)))
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as handle:
+            rows = list(csv.reader(handle))
+        if not rows or tuple(rows[0]) != runs.SLICES_COLUMNS:
+            raise ValueError(f"its header is not {','.join(runs.SLICES_COLUMNS)}")
+        return np.array(rows[1:], dtype=float).reshape(-1, len(runs.SLICES_COLUMNS))
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise MeshperfError(
+            f"{path} is truncated or damaged ({error}): restore it from version control"
+        ) from None
+
+
+def _counts(table: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the counts of rows of slices on the study-wide grid, added up, shape (len(LOG_GRID) - 1,)."""
+    lows_s = table[:, 2]
+    bins = np.searchsorted(LOG_GRID, lows_s * (1 - 1e-9), side="left")
+    if not np.allclose(LOG_GRID[bins], lows_s, rtol=1e-9, atol=0):
+        raise MeshperfError("slices are not on the study-wide grid of 1 % bins: measure the run again")
+    counts = np.zeros(len(LOG_GRID) - 1, dtype=np.int64)
+    np.add.at(counts, bins, table[:, 4].astype(np.int64))
+    return counts
+
+
+def _runs(campaign_dir: str | Path) -> Iterator[tuple[RunKey, Path, dict[str, Any]]]:
+    campaign_dir = Path(campaign_dir)
+    campaign.read_design(campaign_dir)
+    for key in runs.iter_keys(campaign_dir):
+        run = runs.run_dir(campaign_dir, key)
+        yield key, run, runs.read_record(run)
+
+
+def _identity(key: RunKey, record: dict[str, Any]) -> dict[str, Any]:
+    return {"campaign": record["campaign"], **runs.key_record(key)}
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(columns))
