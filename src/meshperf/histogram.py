@@ -215,9 +215,6 @@ class Histogram:
         if low <= 0 or np.isinf(high):
             return float("nan")
         cdf, edges = self._occupied()
-        # An extreme that sits on an inner edge leaves a bin of no width, which the cubic cannot take.
-        edges[0] = min(edges[0], edges[1] * (1 - 1e-9))
-        edges[-1] = max(edges[-1], edges[-2] * (1 + 1e-9))
         value = float(np.exp(best_log_quantile(cdf, edges, q)))
         return min(max(value, low), high)
 

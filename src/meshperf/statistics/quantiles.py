@@ -132,7 +132,8 @@ def _pchip_slopes(x: NDArray, y: NDArray) -> NDArray:
     Fritsch & Butland (1984): weighted harmonic mean of neighbouring secants, 0 where they differ in sign;
     one-sided three-point formula at the ends, as in SciPy's ``PchipInterpolator``.
     """
-    h = np.diff(x)
+    # An extreme on an inner edge makes a bin of no width; the curve is the same for any tiny one.
+    h = np.maximum(np.diff(x), 1e-12)
     secant = np.diff(y, axis=1) / h
     slopes = np.zeros_like(y)
     if secant.shape[1] == 1:

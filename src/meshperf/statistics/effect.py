@@ -1,0 +1,139 @@
+"""Overhead of an arm against the baseline: paired by block, on the log scale for ratios.
+
+Two estimands, both printed. *Typical*: the geometric mean over blocks of the ratio of run quantiles, what one
+deployment can expect. *Merged*: the ratio of the quantiles of the mean CDFs, what the CDF figure shows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr
+
+from meshperf.statistics.bootstrap import _matrix, block_interval, mean_interval
+from meshperf.statistics.quantiles import best_log_quantile, quantile_bounds
+from meshperf.statistics.results import Interval, StatisticsError
+
+
+def log_ratios(cdf: ArrayLike, baseline_cdf: ArrayLike, edges_s: ArrayLike, q: float) -> NDArray[np.float64]:
+    """Log ratio of the q-quantiles in each block.
+
+    Parameters
+    ----------
+    cdf, baseline_cdf : array_like, shape (r, n_bins)
+        Row i is block i; the baseline's row is the mean of its runs in that block.
+    edges_s : array_like, shape (n_bins + 1,)
+    q : float
+        In (0, 1).
+
+    Returns
+    -------
+    ndarray, shape (r,)
+        d_i = log Q_arm,i(q) − log Q_baseline,i(q).
+    """
+    cdf, baseline_cdf = _pair(cdf, baseline_cdf)
+    return best_log_quantile(cdf, edges_s, q) - best_log_quantile(baseline_cdf, edges_s, q)
+
+
+def log_ratio_interval(d: ArrayLike, *, confidence: float = 0.95) -> Interval:
+    """Typical ratio exp(mean d) with Student's interval over blocks.
+
+    Parameters
+    ----------
+    d : array_like, shape (r,)
+        Log ratio of each block.
+    """
+    return mean_interval(d, confidence=confidence, log=True, method="paired t on log ratios of blocks")
+
+
+def merged_ratio_interval(
+    cdf: ArrayLike,
+    baseline_cdf: ArrayLike,
+    edges_s: ArrayLike,
+    q: float,
+    *,
+    confidence: float = 0.95,
+    n_resamples: int = 10_000,
+    rng: np.random.Generator | None = None,
+) -> Interval:
+    """Ratio of the quantiles of the mean CDFs; arm and baseline of a block are resampled together.
+
+    Parameters
+    ----------
+    cdf, baseline_cdf : array_like, shape (r, n_bins)
+    edges_s : array_like, shape (n_bins + 1,)
+    q : float
+        In (0, 1).
+    """
+    cdf, baseline_cdf = _pair(cdf, baseline_cdf)
+    return block_interval(
+        lambda weights: (
+            best_log_quantile(weights @ cdf, edges_s, q)
+            - best_log_quantile(weights @ baseline_cdf, edges_s, q)
+        ),
+        cdf.shape[0],
+        confidence=confidence,
+        n_resamples=n_resamples,
+        rng=rng,
+        log=True,
+    )
+
+
+def difference_interval(arm: ArrayLike, baseline: ArrayLike, *, confidence: float = 0.95) -> Interval:
+    """Mean difference arm − baseline with Student's interval over blocks.
+
+    Parameters
+    ----------
+    arm, baseline : array_like, shape (r,)
+        One value per block in the same unit (seconds, CPU-seconds per request, ...).
+    """
+    arm, baseline = np.asarray(arm, dtype=float), np.asarray(baseline, dtype=float)
+    if arm.shape != baseline.shape or arm.ndim != 1:
+        raise StatisticsError(f"one pair per block is needed, got shapes {arm.shape} and {baseline.shape}")
+    return mean_interval(arm - baseline, confidence=confidence, method="paired t on differences of blocks")
+
+
+def resolution_bracket(
+    cdf: ArrayLike, baseline_cdf: ArrayLike, edges_s: ArrayLike, q: float
+) -> tuple[float, float]:
+    """Limits of the merged ratio that binning alone leaves open.
+
+    Returns
+    -------
+    low, high : float
+        [left edge of the arm / right edge of the baseline, right edge / left edge]. When this bracket
+        contains 1, the bins are too wide to claim a difference.
+    """
+    cdf, baseline_cdf = _pair(cdf, baseline_cdf)
+    low, high = quantile_bounds(cdf.mean(axis=0), edges_s, q)
+    baseline_low, baseline_high = quantile_bounds(baseline_cdf.mean(axis=0), edges_s, q)
+    with np.errstate(divide="ignore"):
+        return float(low / baseline_high), float(np.divide(high, baseline_low))
+
+
+def paired_t_p(d: ArrayLike) -> float:
+    """Two-sided p of the paired t test that the mean of `d` is 0; NaN below 3 blocks or without spread."""
+    d = np.asarray(d, dtype=float)
+    interval = mean_interval(d)
+    if not interval.has_interval:
+        return float("nan")
+    p = 2 * float(stdtr(d.size - 1, -abs(d.mean()) / interval.se))
+    return max(p, float(np.finfo(float).tiny))
+
+
+def leave_one_out_range(d: ArrayLike) -> tuple[float, float]:
+    """Smallest and largest typical ratio when each block in turn is left out; NaN below 2 blocks."""
+    d = np.asarray(d, dtype=float)
+    if d.size < 2:
+        return float("nan"), float("nan")
+    ratios = np.exp((d.sum() - d) / (d.size - 1))
+    return float(ratios.min()), float(ratios.max())
+
+
+def _pair(cdf: ArrayLike, baseline_cdf: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    cdf, baseline_cdf = _matrix(cdf), _matrix(baseline_cdf)
+    if cdf.shape != baseline_cdf.shape:
+        raise StatisticsError(
+            f"arm and baseline need the same blocks and bins: {cdf.shape}, {baseline_cdf.shape}"
+        )
+    return cdf, baseline_cdf
