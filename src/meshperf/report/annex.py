@@ -1,0 +1,78 @@
+"""The annex: chapters in the structure of the thesis annex, made from what the study measured.
+
+First the meshes against each other, per configuration: the CDF and CCDF pair of every rate, the latency table, the
+resource table. Then, for each mesh measured in more than one configuration, what its features cost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meshperf.report import figures, style, tables
+
+if TYPE_CHECKING:
+    from meshperf.report.data import ReportData
+
+
+def chapters(data: ReportData) -> dict[str, str]:
+    """Return the annex as file name -> Markdown, in order; empty where nothing was compared."""
+    if not data.mesh_arms:
+        return {}
+    found = {"annex-performance.qmd": _performance(data)}
+    for mesh in dict.fromkeys(mesh for mesh, _ in data.mesh_arms):
+        if figures.feature_arms(data, mesh):
+            found[f"annex-{mesh}.qmd"] = _features(data, mesh)
+    return found
+
+
+def _performance(data: ReportData) -> str:
+    parts = ["# Performance evaluation {#sec-annex-performance}\n"]
+    for configuration in data.configurations:
+        arms = figures.comparison_arms(data, configuration)
+        label = style.configuration_label(configuration)
+        parts += [
+            f"## Comparison with the configuration {label} {{#sec-annex-{configuration}}}\n",
+            f"In this configuration: {style.configuration_meaning(configuration) or label}.\n",
+            *_figures(data, "configuration", configuration, "###"),
+            "### Latencies table\n",
+            tables.latency(
+                data, f"tbl-latency-{configuration}", arms, f"configuration {label} and no mesh"
+            ).markdown(data),
+        ]
+        resources = _resources(
+            data, f"tbl-resources-{configuration}", arms, f"configuration {label} and no mesh"
+        )
+        parts += ["### Resource consumption table\n", resources] if resources else []
+    return "\n".join(parts)
+
+
+def _features(data: ReportData, mesh: str) -> str:
+    arms, name = figures.feature_arms(data, mesh), style.mesh_label(mesh)
+    parts = [
+        f"# {name}: feature impact on performance {{#sec-annex-{mesh}}}\n",
+        *_figures(data, "mesh", mesh, "##"),
+        "## Latencies table\n",
+        tables.latency(data, f"tbl-latency-{mesh}", arms, f"{name} in different configurations").markdown(
+            data
+        ),
+    ]
+    resources = _resources(data, f"tbl-resources-{mesh}", arms, f"{name} in different configurations")
+    parts += ["## Resource consumption table\n", resources] if resources else []
+    return "\n".join(parts)
+
+
+def _figures(data: ReportData, kind: str, name: str, level: str) -> list[str]:
+    """Return the section of CDF and CCDF pairs of one comparison, or nothing where there are no histograms."""
+    if data.histograms_df.empty:
+        return []
+    pairs = [
+        figure.markdown(data) for group, figure in figures.annex_distributions(data) if group == (kind, name)
+    ]
+    return [f"{level} Graphics\n", *pairs] if pairs else []
+
+
+def _resources(data: ReportData, label: str, arms: list[tuple[str, str]], whose: str) -> str:
+    if data.resources_df.empty:
+        return ""
+    table = tables.resources(data, label, arms, whose)
+    return "" if table.frame.empty else table.markdown(data)

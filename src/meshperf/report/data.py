@@ -1,0 +1,210 @@
+"""What the report is made of: the frames and records of one study, read once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from meshperf.errors import MeshperfError
+from meshperf.report import style
+
+if TYPE_CHECKING:
+    from meshperf.study import Study
+
+RUN_IDENTITY = ["mesh", "configuration", "target_rps", "block", "deployment"]
+BASELINE = ("baseline", "none")
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """All inputs of one report.
+
+    Attributes
+    ----------
+    study : Study
+        The design.
+    design : dict
+        ``design.json`` of the campaign; ``{}`` where it is absent.
+    runs_df, histograms_df, cells_df, comparisons_df, resources_df : DataFrame
+        One row per run; per run and bin; per cell and quantile; per comparison, quantile and estimand; per run and
+        container. An empty frame means "not measured" and its parts of the report are left out.
+    records : list of dict
+        ``run.json`` of every run.
+    attempts : list of dict
+        Broken attempts, each with its reason.
+    data_hash : str
+        First twelve hex digits of the SHA-256 of the campaign's ``SHA256SUMS`` (of ``runs_df`` if it is unsealed).
+    sealed : bool
+        Whether ``SHA256SUMS`` exists.
+    """
+
+    study: Study
+    design: dict[str, Any]
+    runs_df: pd.DataFrame
+    histograms_df: pd.DataFrame
+    cells_df: pd.DataFrame
+    comparisons_df: pd.DataFrame
+    resources_df: pd.DataFrame
+    records: list[dict[str, Any]] = field(default_factory=list)
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    data_hash: str = ""
+    sealed: bool = False
+    campaign_dir: Path = Path()
+    results_dir: Path = Path()
+
+    @property
+    def campaign(self) -> str:
+        """The campaign's identifier."""
+        return self.study.campaign
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the campaign was simulated and must be stamped so."""
+        return bool(self.design.get("synthetic", False))
+
+    @property
+    def arms(self) -> list[tuple[str, str]]:
+        """Arms that have at least one run, the baseline first, in printing order."""
+        return style.arm_order(self.runs_df[["mesh", "configuration"]].itertuples(index=False, name=None))
+
+    @property
+    def mesh_arms(self) -> list[tuple[str, str]]:
+        """Arms other than the baseline."""
+        return [arm for arm in self.arms if arm != BASELINE]
+
+    @property
+    def rates(self) -> list[int]:
+        """Target rates that were measured, in requests per second, ascending."""
+        return sorted(int(rate) for rate in self.runs_df["target_rps"].unique())
+
+    @property
+    def configurations(self) -> list[str]:
+        """Configurations of the mesh arms, in printing order."""
+        return list(dict.fromkeys(configuration for _, configuration in self.mesh_arms))
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks with at least one run."""
+        return int(self.runs_df["block"].nunique())
+
+    def headline_rate(self) -> int | None:
+        """Return the rate of the headline: the highest at which every comparison has an estimate.
+
+        ``None`` where no rate has one; comparisons of saturated or broken cells carry no estimate.
+        """
+        frame = self.comparisons_df
+        if frame.empty:
+            return None
+        frame = frame[(frame["mesh"] != BASELINE[0]) & (frame["estimand"] == "typical")]
+        frame = frame[~frame["verdict"].astype(str).str.startswith("not ")]
+        complete = frame[frame["overhead_ratio"].notna()].groupby("target_rps")[["mesh", "configuration"]]
+        arms_at = {int(rate): len(group.drop_duplicates()) for rate, group in complete}
+        full = [rate for rate, arms in arms_at.items() if arms == len(self.mesh_arms)]
+        return max(full or arms_at, default=None)
+
+
+def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None = None) -> ReportData:
+    """Read what the analysis of a study left behind, and the campaign's own records.
+
+    Parameters
+    ----------
+    study : Study
+        The design whose results are wanted.
+    results_dir : path
+        ``results/<study>``: ``runs.csv`` and ``cells.csv``, and where they were measured ``comparisons.csv``,
+        ``resources.csv`` and ``histograms.csv.gz``.
+    campaign_dir : path, optional
+        The raw data; ``data/raw/<campaign>`` of the repository if not given.
+
+    Raises
+    ------
+    MeshperfError
+        If ``runs.csv`` or ``cells.csv`` is missing or lacks a column, or if there is no run.
+    """
+    results_dir = Path(results_dir)
+    if campaign_dir is None:
+        from meshperf.paths import repository_root
+
+        campaign_dir = repository_root() / "data" / "raw" / study.campaign
+    campaign_dir = Path(campaign_dir)
+    runs_df = _read(
+        results_dir / "runs.csv", [*RUN_IDENTITY, "verdict", "achieved_rps", "p50_s"], required=True
+    )
+    if runs_df.empty:
+        raise MeshperfError(f"{results_dir / 'runs.csv'} has no run: measure the study first (make measure)")
+    cells_df = _read(
+        results_dir / "cells.csv",
+        ["mesh", "configuration", "target_rps", "quantile", "estimate_s"],
+        required=True,
+    )
+    comparisons_df = _read(
+        results_dir / "comparisons.csv", ["mesh", "quantile", "estimand", "overhead_ratio", "verdict"]
+    )
+    resources_df = _read(
+        results_dir / "resources.csv", [*RUN_IDENTITY, "role", "cores", "working_set_median_bytes"]
+    )
+    return ReportData(
+        study=study,
+        design=_read_json(campaign_dir / "design.json"),
+        runs_df=runs_df,
+        histograms_df=_histograms(results_dir, campaign_dir),
+        cells_df=cells_df,
+        comparisons_df=comparisons_df,
+        resources_df=resources_df,
+        records=[_read_json(path) for path in sorted(campaign_dir.glob("[!a.]*/*/*/block-*/run.json"))],
+        attempts=[
+            _read_json(path) for path in sorted(campaign_dir.glob("attempts/*/*/*/block-*-attempt-*.json"))
+        ],
+        data_hash=_data_hash(campaign_dir, results_dir),
+        sealed=(campaign_dir / "SHA256SUMS").is_file(),
+        campaign_dir=campaign_dir,
+        results_dir=results_dir,
+    )
+
+
+def _read(path: Path, columns: list[str], *, required: bool = False) -> pd.DataFrame:
+    """Read a frame and check that it has the columns the report uses; an absent optional one is an empty frame."""
+    if not path.is_file():
+        if required:
+            raise MeshperfError(f"{path} is missing: run the analysis first (make report)")
+        return pd.DataFrame(columns=columns)
+    try:
+        frame = pd.read_csv(path)
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame(columns=columns)
+    missing = [column for column in columns if column not in frame.columns]
+    if missing:
+        raise MeshperfError(f"{path} lacks the column {missing[0]}: run the analysis again (make report)")
+    return frame
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; an absent file is an empty one."""
+    if not path.is_file():
+        return {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise MeshperfError(f"{path} is not valid JSON ({error}): restore it from the campaign") from error
+
+
+def _histograms(results_dir: Path, campaign_dir: Path) -> pd.DataFrame:
+    """Read the run histograms from the results, or from the raw data where the results have none."""
+    path = results_dir / "histograms.csv.gz"
+    if path.is_file():
+        return _read(path, [*RUN_IDENTITY, "bin_low_s", "bin_high_s", "count"])
+    from meshperf import frames
+
+    return frames.load_histograms(campaign_dir)
+
+
+def _data_hash(campaign_dir: Path, results_dir: Path) -> str:
+    """Return twelve hex digits that name the exact data of the report."""
+    sums = campaign_dir / "SHA256SUMS"
+    source = sums if sums.is_file() else results_dir / "runs.csv"
+    return hashlib.sha256(source.read_bytes()).hexdigest()[:12]

@@ -1,0 +1,124 @@
+"""Figures and tables as the paper includes them: label, caption, source line, alternative text, Markdown.
+
+A float's Markdown is what both Quarto and the pandoc fallback understand: a fenced div whose identifier starts with
+``fig-`` or ``tbl-`` and whose last paragraph is the caption.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from meshperf.report.data import ReportData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+CHECK, DESCRIBE, COMPARE, RESOURCES = "02-check-runs", "03-describe-cell", "04-compare-arms", "06-resources"
+"""Notebooks that captions name."""
+
+LINE_BREAK = "\n"
+"""Between two lines of one table cell."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One drawing: file stem, how to draw it, the numbers in it, and what a reader who cannot see it should know."""
+
+    stem: str
+    draw: Callable[[], Figure]
+    numbers: Callable[[], pd.DataFrame]
+    alt: str
+
+
+@dataclass(frozen=True)
+class FigureFloat:
+    """A numbered figure of one or more panels."""
+
+    label: str
+    panels: tuple[Panel, ...]
+    caption: str
+    notebook: str
+
+    def markdown(self, data: ReportData) -> str:
+        """Return the float; panels stand side by side where there is room."""
+        images = [
+            f'![](figures/{panel.stem}.svg){{fig-alt="{_attribute(panel.alt)}"}}' for panel in self.panels
+        ]
+        layout = f" layout-ncol={len(images)}" if len(images) > 1 else ""
+        body = "\n\n".join(images)
+        return f"::: {{#{self.label}{layout}}}\n\n{body}\n\n{_caption(data, self.caption, self.notebook)}\n\n:::\n"
+
+
+@dataclass(frozen=True)
+class TableFloat:
+    """A numbered table; ``frame`` holds printed text, a line break inside a cell separates estimate and interval."""
+
+    label: str
+    frame: pd.DataFrame
+    caption: str
+    notebook: str
+    text_columns: int = 1
+
+    @property
+    def stem(self) -> str:
+        """File stem of the table's CSV."""
+        return self.label.removeprefix("tbl-")
+
+    def markdown(self, data: ReportData) -> str:
+        """Return the float with a grid table: the first ``text_columns`` columns to the left, numbers to the right."""
+        grid = grid_table(self.frame, self.text_columns)
+        return f"::: {{#{self.label} .sortable}}\n\n{grid}\n{_caption(data, self.caption, self.notebook)}\n\n:::\n"
+
+
+def grid_table(frame: pd.DataFrame, text_columns: int = 1) -> str:
+    """Return a pandoc grid table; line breaks inside cells become hard line breaks."""
+    cells = [[_cell(name) for name in frame.columns]] + [
+        [_cell(value) for value in row] for row in frame.to_numpy()
+    ]
+    widths = [max(len(line) for row in cells for line in row[i]) + 2 for i in range(len(frame.columns))]
+
+    def rule(mark: str, *, aligned: bool = False) -> str:
+        parts = [
+            (mark * width if i < text_columns else mark * (width - 1) + ":") if aligned else mark * width
+            for i, width in enumerate(widths)
+        ]
+        return "+" + "+".join(parts) + "+\n"
+
+    def block(row: Sequence[list[str]]) -> str:
+        height = max(len(lines) for lines in row)
+        padded = [lines + [""] * (height - len(lines)) for lines in row]
+        return "".join(
+            "|"
+            + "|".join(f" {lines[k]}".ljust(width) for lines, width in zip(padded, widths, strict=True))
+            + "|\n"
+            for k in range(height)
+        )
+
+    body = "".join(block(row) + rule("-") for row in cells[1:])
+    return rule("-") + block(cells[0]) + rule("=", aligned=True) + body
+
+
+def source_line(data: ReportData, notebook: str) -> str:
+    """Return how a caption ends: notebook (linked where its executed copy is published), campaign and data hash."""
+    executed = sorted(path.name for path in (data.results_dir / "notebooks").glob(f"{notebook}*.html"))
+    name = f"[{notebook}](notebooks/{executed[0]})" if executed else notebook
+    return f"Notebook {name}; campaign {data.campaign}; data {data.data_hash}."
+
+
+def _caption(data: ReportData, caption: str, notebook: str) -> str:
+    stamp = "**SYNTHETIC DATA.** " if data.synthetic else ""
+    return f"{stamp}{caption} {source_line(data, notebook)}"
+
+
+def _cell(value: object) -> list[str]:
+    """Return the lines of a cell; all but the last end in a backslash, which is a hard line break."""
+    lines = str(value).split(LINE_BREAK)
+    return [f"{line}\\" for line in lines[:-1]] + lines[-1:]
+
+
+def _attribute(text: str) -> str:
+    return text.replace("\\", "").replace('"', "'")

@@ -1,0 +1,170 @@
+"""One style for every figure and table: names, order, colours, markers and dashes.
+
+A mesh keeps its colour, marker and dash everywhere; a configuration is a tint of its mesh's colour and a filled or
+hollow marker. Colours are those of Okabe and Ito (2008), told apart by readers with any common colour vision; marker,
+dash and lightness repeat the information for grey print.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+from matplotlib.colors import to_hex, to_rgb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class MeshStyle:
+    """How one mesh looks: its printed name, colour (hex), marker and dash pattern (points on, off, …)."""
+
+    label: str
+    colour: str
+    marker: str
+    dash: tuple[float, ...]
+
+
+MESHES: dict[str, MeshStyle] = {
+    "baseline": MeshStyle("no mesh", "#000000", "o", ()),
+    "istio": MeshStyle("Istio", "#0072B2", "s", (6, 1.6)),
+    "istio-ambient": MeshStyle("Istio ambient", "#56B4E9", "P", (6, 1.6, 1.2, 1.6)),
+    "linkerd": MeshStyle("Linkerd", "#D55E00", "^", (3, 1.4)),
+    "kuma": MeshStyle("Kuma", "#009E73", "D", (9, 2, 2, 2)),
+    "consul": MeshStyle("Consul", "#CC79A7", "v", (4, 1.2, 1.2, 1.2, 1.2, 1.2)),
+    "cilium": MeshStyle("Cilium", "#E69F00", "X", (2, 1)),
+    "nsm": MeshStyle("NSM", "#8C6D31", "<", (8, 3)),
+    "osm": MeshStyle("OSM", "#7F7F7F", ">", (5, 3, 1, 3)),
+}
+"""Meshes in the order of every legend and table."""
+
+CONFIGURATIONS: dict[str, tuple[str, str, tuple[str, float], bool]] = {
+    "none": ("", "the cluster without a mesh", ("#000000", 0.0), True),
+    "basic": ("basic", "sidecar proxies on both sides, no TLS between them", ("#000000", 0.0), True),
+    "mtls": (
+        "mTLS",
+        "as basic, and every connection between the proxies is mutual TLS",
+        ("#000000", 0.5),
+        False,
+    ),
+    "mtls-metrics": ("mTLS + metrics", "as mTLS, with request metrics recorded", ("#FFFFFF", 0.35), True),
+    "jwt-mesh": ("JWT (mesh)", "tokens checked by the mesh's own policy", ("#FFFFFF", 0.35), False),
+    "jwt-envoy": ("JWT (Envoy)", "tokens checked by an Envoy filter", ("#FFFFFF", 0.55), True),
+    "jwt-opa": ("JWT (OPA)", "tokens checked by Open Policy Agent", ("#000000", 0.7), True),
+    "mtls-jwt": ("mTLS + JWT", "mutual TLS and tokens checked by the mesh", ("#000000", 0.3), True),
+}
+"""Configuration -> printed name, what it is, tint of the mesh's colour (colour mixed in, share), filled marker."""
+
+ROLES: dict[str, tuple[str, str, str]] = {
+    "service": ("service", "#4D4D4D", ""),
+    "sidecar-server": ("server sidecar", "#9E9E9E", "///"),
+    "sidecar-client": ("client sidecar", "#D0D0D0", "..."),
+    "control-plane": ("control plane", "#FFFFFF", "xxx"),
+    "load-generator": ("load generator", "#F2F2F2", "---"),
+}
+"""Role of a container -> printed name, grey, hatch; the order of the stack. Greys, so that colour keeps meaning a mesh."""
+
+RC = {
+    "figure.dpi": 120,
+    "figure.facecolor": "white",
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#D9D9D9",
+    "grid.linewidth": 0.5,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5.0,
+    "hatch.linewidth": 0.6,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "meshperf",
+}
+"""Matplotlib settings of every figure. Text becomes paths, so that a figure needs no font where it is read."""
+
+WIDTH_IN = 4.6
+"""Width of a figure: nine-point text stays readable both on a page half as wide and on a 400 px screen."""
+
+
+def mesh_label(mesh: str) -> str:
+    """Return the printed name of a mesh; an unknown one keeps its own name."""
+    return MESHES[mesh].label if mesh in MESHES else mesh
+
+
+def configuration_label(configuration: str) -> str:
+    """Return the printed name of a configuration; an unknown one keeps its own name."""
+    return CONFIGURATIONS[configuration][0] if configuration in CONFIGURATIONS else configuration
+
+
+def configuration_meaning(configuration: str) -> str:
+    """Return in half a sentence what a configuration is, or an empty string for one without a description."""
+    return CONFIGURATIONS[configuration][1] if configuration in CONFIGURATIONS else ""
+
+
+def arm_label(mesh: str, configuration: str) -> str:
+    """Return the printed name of an arm, such as ``Istio, mTLS`` or ``no mesh``."""
+    return ", ".join(part for part in (mesh_label(mesh), configuration_label(configuration)) if part)
+
+
+def arm_order(arms: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Sort arms (mesh, configuration) as printed everywhere: by mesh, then by configuration; unknown ones last."""
+    meshes, configurations = list(MESHES), list(CONFIGURATIONS)
+
+    def rank(known: list[str], name: str) -> tuple[int, str]:
+        return (known.index(name) if name in known else len(known), name)
+
+    return sorted(set(arms), key=lambda arm: (rank(meshes, arm[0]), rank(configurations, arm[1])))
+
+
+def arm_colour(mesh: str, configuration: str) -> str:
+    """Return the hex colour of an arm: its mesh's colour, tinted by its configuration."""
+    base = to_rgb(MESHES[mesh].colour if mesh in MESHES else "#595959")
+    into, share = CONFIGURATIONS[configuration][2] if configuration in CONFIGURATIONS else ("#000000", 0.0)
+    return to_hex([(1 - share) * a + share * b for a, b in zip(base, to_rgb(into), strict=True)])
+
+
+def line_style(mesh: str, configuration: str) -> dict[str, object]:
+    """Return the Line2D properties of an arm's line."""
+    dash = MESHES[mesh].dash if mesh in MESHES else (1, 1)
+    return {"color": arm_colour(mesh, configuration), "linestyle": (0, dash) if dash else "-"}
+
+
+def marker_style(mesh: str, configuration: str) -> dict[str, object]:
+    """Return the Line2D properties of an arm's marker: filled, or hollow for every second configuration."""
+    colour = arm_colour(mesh, configuration)
+    filled = CONFIGURATIONS[configuration][3] if configuration in CONFIGURATIONS else True
+    return {
+        "marker": MESHES[mesh].marker if mesh in MESHES else "o",
+        "markerfacecolor": colour if filled else "white",
+        "markeredgecolor": colour,
+    }
+
+
+@contextmanager
+def applied() -> Iterator[None]:
+    """Draw in the style of the paper while inside."""
+    with mpl.rc_context(RC):
+        yield
+
+
+def save_svg(figure: Figure, path: Path) -> Path:
+    """Write a figure as SVG: the same figure gives the same bytes, on every day."""
+    with mpl.rc_context(RC):
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+    return path
