@@ -23,4 +23,4 @@ rule verify_campaign:
     message:
         "Verify the raw data against their checksums and the design"
     shell:
-        "python -m meshperf.pipeline verify {input.study} {output.report} 2>&1 | tee {log} >&2"
+        "meshperf data verify --study {input.study} --json {output.report} 2>&1 | tee {log} >&2"

@@ -89,22 +89,16 @@ class _LastExpression(DisplayHook):
 class _Shell(InteractiveShell):
     displayhook_class = _LastExpression
 
+    def enable_gui(self, gui=None):
+        """Do nothing: ``%matplotlib inline`` asks for no event loop, and there is none."""
+
 
 def _new_shell() -> InteractiveShell:
     config = Config()
     config.HistoryManager.enabled = False  # a history file is shared by all processes of a user, and locked
     config.InteractiveShell.colors = "nocolor"
     InteractiveShell.clear_instance()
-    shell = _Shell.instance(config=config)
-    png = shell.display_formatter.formatters["image/png"]
-    png.for_type_by_name("matplotlib.figure", "Figure", _figure_png)
-    return shell
-
-
-def _figure_png(figure):
-    from IPython.core.pylabtools import print_figure
-
-    return print_figure(figure, fmt="png", base64=True, dpi=110)
+    return _Shell.instance(config=config)
 
 
 def _outputs(captured, last, execution_count: int) -> list:

@@ -123,7 +123,6 @@ def _import_engine():
     # its grammar takes 0.6 s of each run. None in sys.modules makes the import fail as if it were absent.
     sys.modules.setdefault("rfc3987_syntax", None)
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
-    os.environ.setdefault("MPLBACKEND", "agg")
     from meshperf import _notebook_engine
 
     return _notebook_engine
