@@ -1,12 +1,13 @@
 """CPU and memory of every container of a run, sampled while it runs.
 
-Source: the kubelet's summary API, whose CPU figure is a cumulative counter; a run's CPU is the counter's difference over
-exactly the run's window, never an average of sampled rates. Times are the node's.
+Source: the kubelet's summary API, whose CPU figure is a cumulative counter; a run's CPU is the counter's difference
+over exactly the run's window, never an average of sampled rates. Times are the node's.
 """
 
 import csv
 import gzip
 import io
+import itertools
 import json
 import re
 import statistics
@@ -28,7 +29,8 @@ LIVE_WITHIN_S = 1.5
 
 ROLES = ("service", "sidecar-server", "sidecar-client", "load-generator", "control-plane", "node", "other")
 COLUMNS = (
-    "time_unix_s", "role", "namespace", "pod", "container", "cpu_usage_s", "working_set_bytes", "throttled_periods", "periods",
+    "time_unix_s", "role", "namespace", "pod", "container",
+    "cpu_usage_s", "working_set_bytes", "throttled_periods", "periods",
 )  # fmt: skip
 
 Identity = tuple[str, str, str]
@@ -183,8 +185,13 @@ def parse_summary(
         live = role != "node" and abs(reported - asked_unix_s) <= LIVE_WITHIN_S
         found.append(
             Sample(
-                asked_unix_s if live else reported, role, namespace, name, container,
-                cpu["usageCoreNanoSeconds"] * 1e-9, memory["workingSetBytes"],
+                asked_unix_s if live else reported,
+                role,
+                namespace,
+                name,
+                container,
+                cpu["usageCoreNanoSeconds"] * 1e-9,
+                memory["workingSetBytes"],
             )
         )
     return found
@@ -232,7 +239,9 @@ def summarise(
             continue
         used = _interpolate(readings, high) - _interpolate(readings, low)
         cores = used / (high - low)
-        within = [s.working_set_bytes for s in readings if low <= s.time_unix_s <= high] or [readings[-1].working_set_bytes]
+        within = [s.working_set_bytes for s in readings if low <= s.time_unix_s <= high] or [
+            readings[-1].working_set_bytes
+        ]
         throttled, periods = throttling.get(identity, (None, None))
         rows.append(
             {
@@ -249,7 +258,9 @@ def summarise(
                 "periods": periods,
             }
         )
-    return sorted(rows, key=lambda row: (ROLES.index(row["role"]), row["namespace"], row["pod"], row["container"]))
+    return sorted(
+        rows, key=lambda row: (ROLES.index(row["role"]), row["namespace"], row["pod"], row["container"])
+    )
 
 
 def to_csv_gz(samples: Iterable[Sample], throttling: Throttling) -> bytes:
@@ -260,13 +271,24 @@ def to_csv_gz(samples: Iterable[Sample], throttling: Throttling) -> bytes:
     for s in samples:
         throttled, periods = throttling.get(s.identity, ("", ""))
         writer.writerow(
-            [f"{s.time_unix_s:.3f}", s.role, *s.identity, f"{s.cpu_usage_s:.6f}", s.working_set_bytes, throttled, periods]
+            [
+                f"{s.time_unix_s:.3f}",
+                s.role,
+                *s.identity,
+                f"{s.cpu_usage_s:.6f}",
+                s.working_set_bytes,
+                throttled,
+                periods,
+            ]
         )
     return gzip.compress(text.getvalue().encode(), mtime=0)
 
 
 def role_finder(
-    workload_namespace: str, sidecar: str | None, workload_container: str, control_plane_namespaces: Iterable[str]
+    workload_namespace: str,
+    sidecar: str | None,
+    workload_container: str,
+    control_plane_namespaces: Iterable[str],
 ) -> Callable[[str, str, str], str | None]:
     """Return the function that tells a container's role in a run."""
     control = set(control_plane_namespaces)
@@ -285,7 +307,7 @@ def role_finder(
 
 
 def _interpolate(readings: Sequence[Sample], time_unix_s: float) -> float:
-    for before, after in zip(readings, readings[1:], strict=False):
+    for before, after in itertools.pairwise(readings):
         if before.time_unix_s <= time_unix_s <= after.time_unix_s:
             span = after.time_unix_s - before.time_unix_s
             share = (time_unix_s - before.time_unix_s) / span if span else 0.0

@@ -23,7 +23,11 @@ REGISTRY_HUB, REGISTRY_TAG = "docker.io/istio", "1.31.0"
 _NAMESPACE = "istio-system"
 #: Envoy's statistics in Prometheus' format, served by every sidecar and outside the path of requests.
 _STATISTICS_PORT = 15090
-_SETTINGS = ("profile=minimal", "values.pilot.autoscaleEnabled=false", "values.global.imagePullPolicy=IfNotPresent")
+_SETTINGS = (
+    "profile=minimal",
+    "values.pilot.autoscaleEnabled=false",
+    "values.global.imagePullPolicy=IfNotPresent",
+)
 _VANILLA_ENVOY_SETTINGS = (
     "values.telemetry.enabled=false",
     "values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false",
@@ -56,7 +60,9 @@ class Istio:
         """Return the proxy's settings: start before the application, and count what the proof reads."""
         config = {
             "holdApplicationUntilProxyStarts": True,
-            "proxyStatsMatcher": {"inclusionRegexps": [".*upstream_rq_total", ".*downstream_rq_total", ".*ssl.handshake"]},
+            "proxyStatsMatcher": {
+                "inclusionRegexps": [".*upstream_rq_total", ".*downstream_rq_total", ".*ssl.handshake"]
+            },
         }
         return {"proxy.istio.io/config": json.dumps(config, sort_keys=True)}
 
@@ -83,16 +89,22 @@ class Istio:
     def read_counters(self, get_raw: GetRaw, namespace: str, pod: str, role: str) -> ProxyCounters:
         """Return Envoy's counters for port 8080: outbound at the client, inbound at the server."""
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}:{_STATISTICS_PORT}/proxy/stats/prometheus"
-        text = get_raw(f"{path}?usedonly&filter={quote('(upstream_rq_total|downstream_rq_total|ssl.handshake)')}").decode()
+        text = get_raw(
+            f"{path}?usedonly&filter={quote('(upstream_rq_total|downstream_rq_total|ssl.handshake)')}"
+        ).decode()
         direction = "outbound" if role == "client" else "inbound"
         cluster = rf"{direction}\|8080\|.*"
         if role == "client":
             handshakes = total(text, "envoy_cluster_ssl_handshake", cluster_name=cluster)
         else:
-            handshakes = total(text, "envoy_listener_ssl_handshake", listener_address=".*(15006|virtualInbound).*")
+            handshakes = total(
+                text, "envoy_listener_ssl_handshake", listener_address=".*(15006|virtualInbound).*"
+            )
         return ProxyCounters(
             requests=total(text, "envoy_cluster_upstream_rq_total", cluster_name=cluster),
-            http_requests=total(text, "envoy_http_downstream_rq_total", http_conn_manager_prefix=rf"{direction}_.*8080.*"),
+            http_requests=total(
+                text, "envoy_http_downstream_rq_total", http_conn_manager_prefix=rf"{direction}_.*8080.*"
+            ),
             tls_handshakes=handshakes,
         )
 

@@ -59,7 +59,8 @@ class Cluster:
         except kubernetes_config.ConfigException as error:
             where = kubeconfig or "the default kubeconfig"
             raise MeshperfError(
-                f"context {context!r} cannot be used from {where} ({error}): `kubectl config get-contexts` lists what exists"
+                f"context {context!r} cannot be used from {where} ({error}): "
+                "`kubectl config get-contexts` lists what exists"
             ) from error
         # A lost connection is a fact to record, not one to hide by trying again.
         self._api.rest_client.pool_manager.connection_pool_kw["retries"] = False
@@ -93,7 +94,9 @@ class Cluster:
                 retries=False,
             )
             if response.status >= 400:
-                raise InfrastructureError(f"GET {path} gave {response.status}: {response.data[:200].decode(errors='replace')}")
+                raise InfrastructureError(
+                    f"GET {path} gave {response.status}: {response.data[:200].decode(errors='replace')}"
+                )
             return response.data
 
     def apply(self, manifests: Iterable[Manifest], timeout_s: float = 60) -> None:
@@ -108,10 +111,15 @@ class Cluster:
                 try:
                     self._apply(manifest)
                     break
-                except (dynamic.exceptions.ResourceNotFoundError, dynamic.exceptions.NotFoundError,
-                        dynamic.exceptions.InternalServerError) as error:
+                except (
+                    dynamic.exceptions.ResourceNotFoundError,
+                    dynamic.exceptions.NotFoundError,
+                    dynamic.exceptions.InternalServerError,
+                ) as error:
                     if time.monotonic() > deadline:
-                        raise InfrastructureError(f"{_describe(manifest)} was not accepted in {timeout_s:.0f} s: {_reason(error)}") from error
+                        raise InfrastructureError(
+                            f"{_describe(manifest)} was not accepted in {timeout_s:.0f} s: {_reason(error)}"
+                        ) from error
                     time.sleep(POLL_S)
                 except dynamic.exceptions.DynamicApiError as error:
                     raise MeshperfError(f"{_describe(manifest)} was refused: {_reason(error)}") from error
@@ -127,7 +135,10 @@ class Cluster:
             body = {"propagationPolicy": "Background"}
             if grace_s is not None:
                 body["gracePeriodSeconds"] = grace_s
-            with _as_infrastructure(f"deleting {_describe(manifest)}"), contextlib.suppress(dynamic.exceptions.NotFoundError):
+            with (
+                _as_infrastructure(f"deleting {_describe(manifest)}"),
+                contextlib.suppress(dynamic.exceptions.NotFoundError),
+            ):
                 resource.delete(name=metadata["name"], namespace=metadata.get("namespace"), body=body)
 
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> dict | None:
@@ -138,12 +149,20 @@ class Cluster:
         except (dynamic.exceptions.NotFoundError, dynamic.exceptions.ResourceNotFoundError):
             return None
 
-    def list_objects(self, api_version: str, kind: str, namespace: str | None = None, selector: Mapping[str, str] | None = None) -> list[dict]:
+    def list_objects(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        selector: Mapping[str, str] | None = None,
+    ) -> list[dict]:
         """Return the objects of a kind, in one namespace or in all, that carry all labels of `selector`."""
         labels = ",".join(f"{key}={value}" for key, value in (selector or {}).items())
         try:
             with _as_infrastructure(f"listing {kind}"):
-                found = self.resource(api_version, kind).get(namespace=namespace, label_selector=labels or None)
+                found = self.resource(api_version, kind).get(
+                    namespace=namespace, label_selector=labels or None
+                )
         except dynamic.exceptions.ResourceNotFoundError:
             return []
         return [{"apiVersion": api_version, "kind": kind, **item.to_dict()} for item in found.items]
@@ -155,7 +174,9 @@ class Cluster:
                 self._resources = dynamic.DynamicClient(self._api)
         return self._resources.resources.get(api_version=api_version, kind=kind)
 
-    def execute(self, namespace: str, pod: str, container: str, command: list[str], timeout_s: float) -> tuple[bytes, bytes]:
+    def execute(
+        self, namespace: str, pod: str, container: str, command: list[str], timeout_s: float
+    ) -> tuple[bytes, bytes]:
         """Run a command in a container and return its standard output and error, byte for byte.
 
         Raises
@@ -169,8 +190,17 @@ class Cluster:
         what = f"`{command[0]}` in {namespace}/{pod}"
         with _as_infrastructure(what):
             socket = stream.stream(
-                core.connect_get_namespaced_pod_exec, pod, namespace, container=container, command=command,
-                stderr=True, stdout=True, stdin=False, tty=False, binary=True, _preload_content=False,
+                core.connect_get_namespaced_pod_exec,
+                pod,
+                namespace,
+                container=container,
+                command=command,
+                stderr=True,
+                stdout=True,
+                stdin=False,
+                tty=False,
+                binary=True,
+                _preload_content=False,
                 _request_timeout=REQUEST_TIMEOUT_S,
             )
             output, errors = [], []
@@ -218,7 +248,11 @@ class Cluster:
                 found = self.get("apps/v1", "Deployment", name, namespace)
                 status = (found or {}).get("status", {})
                 wanted = (found or {}).get("spec", {}).get("replicas", 1)
-                return bool(found) and status.get("readyReplicas", 0) >= wanted and status.get("observedGeneration", 0) >= found["metadata"]["generation"]
+                return (
+                    bool(found)
+                    and status.get("readyReplicas", 0) >= wanted
+                    and status.get("observedGeneration", 0) >= found["metadata"]["generation"]
+                )
 
             try:
                 self.wait(f"deployment {namespace}/{name} ready", ready, timeout_s)
@@ -230,11 +264,8 @@ class Cluster:
         for pod in self.list_objects("v1", "Pod", namespace):
             status = pod.get("status", {})
             statuses = status.get("initContainerStatuses", []) + status.get("containerStatuses", [])
-            waiting = [
-                f"{entry['name']} {entry['state']['waiting'].get('reason')}: {entry['state']['waiting'].get('message', '')}"
-                for entry in statuses
-                if entry.get("state", {}).get("waiting")
-            ]
+            states = [(entry["name"], entry.get("state", {}).get("waiting")) for entry in statuses]
+            waiting = [f"{name} {why.get('reason')}: {why.get('message', '')}" for name, why in states if why]
             if waiting or status.get("phase") != "Running":
                 troubles.append(f"{pod['metadata']['name']} is {status.get('phase')} ({'; '.join(waiting)})")
         return "; ".join(troubles) or "no pod was made"
@@ -244,8 +275,11 @@ class Cluster:
         metadata = manifest["metadata"]
         with _as_infrastructure(f"applying {_describe(manifest)}"):
             resource.server_side_apply(
-                body=dict(manifest), name=metadata["name"], namespace=metadata.get("namespace"),
-                field_manager=FIELD_MANAGER, force_conflicts=True,
+                body=dict(manifest),
+                name=metadata["name"],
+                namespace=metadata.get("namespace"),
+                field_manager=FIELD_MANAGER,
+                force_conflicts=True,
             )
 
     def _resource(self, manifest: Manifest) -> dynamic.Resource:
@@ -278,7 +312,9 @@ def _as_infrastructure(what: str):
     try:
         yield
     except _CONNECTION_ERRORS as error:
-        raise InfrastructureError(f"{what}: the API server did not answer ({type(error).__name__})") from error
+        raise InfrastructureError(
+            f"{what}: the API server did not answer ({type(error).__name__})"
+        ) from error
     except kubernetes_client.ApiException as error:
         if isinstance(error, dynamic.exceptions.DynamicApiError):
             raise

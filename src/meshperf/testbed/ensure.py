@@ -92,7 +92,11 @@ class Proof:
         """Return the proof as the run's record holds it."""
         return {
             "sidecar": dict(self.sidecars),
-            "requests": {"sent": self.sent, "client_proxy": self.client_proxy, "server_proxy": self.server_proxy},
+            "requests": {
+                "sent": self.sent,
+                "client_proxy": self.client_proxy,
+                "server_proxy": self.server_proxy,
+            },
             "tls": {"expected": self.tls_expected, "handshakes": self.tls_handshakes},
             "protocol": self.protocol,
             "passed": self.passed,
@@ -134,6 +138,7 @@ class Deployed:
 
 def ensure(
     cluster: Cluster,
+    campaign: str,
     mesh_name: str,
     configuration: str,
     block: int,
@@ -141,6 +146,7 @@ def ensure(
     workload: Mapping[str, Any],
     image_source: str,
     progress: Progress = lambda line: None,
+    prepare: Callable[[], None] = lambda: None,
 ) -> Deployed:
     """Bring the cluster to the state of one deployment and return it; idempotent.
 
@@ -148,6 +154,8 @@ def ensure(
     ----------
     cluster : Cluster
         Where.
+    campaign : str
+        Whose deployment it is: one campaign never measures what another has used.
     mesh_name, configuration : str
         The arm.
     block, deployment : int
@@ -156,6 +164,10 @@ def ensure(
         Keyword arguments of `meshperf.workloads.echo.manifests` from ``server_limits`` on.
     image_source : {"local", "registry"}
         Where images come from.
+    progress : callable
+        Takes a line of text before anything slow.
+    prepare : callable
+        Called before anything is installed: makes the images available.
 
     Raises
     ------
@@ -166,7 +178,9 @@ def ensure(
     """
     mesh = get_mesh(mesh_name)
     namespace = f"meshperf-{mesh_name}-{configuration}-{block:02d}-{deployment}"
-    control_plane = [_owned(m) for m in _with_namespaces(mesh.control_plane(configuration, image_source), mesh)]
+    control_plane = [
+        _owned(m) for m in _with_namespaces(mesh.control_plane(configuration, image_source), mesh)
+    ]
     workloads = [
         _owned(m)
         for m in (
@@ -174,12 +188,13 @@ def ensure(
             *echo.manifests(namespace, image_source, mesh.pod_annotations(configuration), **workload),
         )
     ]
-    wanted = _state_hash([mesh_name, configuration, block, deployment, control_plane, workloads])
+    wanted = _state_hash([campaign, mesh_name, configuration, block, deployment, control_plane, workloads])
     present = cluster.get("v1", "Namespace", namespace)
     annotations = ((present or {}).get("metadata", {}).get("annotations")) or {}
     if annotations.get(STATE_ANNOTATION) == wanted and (pods := _healthy_pods(cluster, namespace)):
         return Deployed(mesh, configuration, namespace, *pods, fresh=False, install_s={})
 
+    prepare()
     parts: dict[str, float] = {}
     clock = _Stopwatch(parts)
     start_removal(cluster)
@@ -197,7 +212,9 @@ def ensure(
     *others, client = workloads
     cluster.apply(others, INSTALL_TIMEOUT_S)
     # The client is placed relative to the server; asked too early, the scheduler waits a second before it tries again.
-    cluster.wait("the server's placement", lambda: _is_placed(cluster, namespace, "server"), INSTALL_TIMEOUT_S)
+    cluster.wait(
+        "the server's placement", lambda: _is_placed(cluster, namespace, "server"), INSTALL_TIMEOUT_S
+    )
     cluster.apply([client])
     cluster.wait_for_deployments(namespace, ["server", "client"], INSTALL_TIMEOUT_S)
     pods = cluster.wait("both pods ready", lambda: _healthy_pods(cluster, namespace), INSTALL_TIMEOUT_S)
@@ -222,7 +239,9 @@ def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
     while True:
         before = read_counters(cluster, deployed)
         try:
-            output, _ = cluster.execute(deployed.namespace, deployed.pod_name("client"), echo.CONTAINER, argv, 30)
+            output, _ = cluster.execute(
+                deployed.namespace, deployed.pod_name("client"), echo.CONTAINER, argv, 30
+            )
             result = fortio.read_result(output)
             failed = result.n - result.return_codes.get("200", 0)
             proof = prove(cluster, deployed, before, requests_sent(result))
@@ -235,7 +254,9 @@ def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
             return proof
         if time.monotonic() > deadline:
             failed_checks = [c for c in (proof.checks if proof else ()) if not c.passed]
-            seen = "; ".join([*([trouble] if trouble else []), *(f"{c.name}: {c.detail}" for c in failed_checks)])
+            seen = "; ".join(
+                [*([trouble] if trouble else []), *(f"{c.name}: {c.detail}" for c in failed_checks)]
+            )
             raise UnprovenState(
                 f"{deployed.mesh.name}/{deployed.configuration} is installed but not in the state it claims, "
                 f"so it is not measured ({seen})"
@@ -274,7 +295,10 @@ def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounte
         "server": _has_container(deployed.server, mesh.sidecar),
     }
     if mesh.sidecar is None:
-        extra = {role: _containers(pod)[1:] for role, pod in (("client", deployed.client), ("server", deployed.server))}
+        extra = {
+            role: _containers(pod)[1:]
+            for role, pod in (("client", deployed.client), ("server", deployed.server))
+        }
         none = not any(extra.values())
         checks = (Check("no sidecar", none, "one container in each pod" if none else f"also found {extra}"),)
         return Proof(sent, None, None, False, None, "http", sidecars, checks)
@@ -290,8 +314,14 @@ def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounte
     handshakes = after["client"].tls_handshakes + after["server"].tls_handshakes
     http = all(check.passed for check in checks if check.name == "handled as HTTP")
     return Proof(
-        sent, client, server, mesh.expects_tls(deployed.configuration), handshakes, "http" if http else "tcp",
-        sidecars, checks,
+        sent,
+        client,
+        server,
+        mesh.expects_tls(deployed.configuration),
+        handshakes,
+        "http" if http else "tcp",
+        sidecars,
+        checks,
     )
 
 
@@ -311,12 +341,18 @@ def _checks(
         checks.append(Check(f"load passed the {role}'s proxy", close, f"{counted} counted, {sent} sent"))
         http_gaps.append(counted - (after[role].http_requests - before[role].http_requests))
     as_http = all(abs(gap) <= max(1, COUNT_TOLERANCE * sent) for gap in http_gaps)
-    checks.append(Check("handled as HTTP", as_http, f"requests not seen as HTTP (client, server): {http_gaps}"))
+    checks.append(
+        Check("handled as HTTP", as_http, f"requests not seen as HTTP (client, server): {http_gaps}")
+    )
     handshakes = {role: after[role].tls_handshakes for role in ("client", "server")}
     if mesh.expects_tls(configuration):
-        checks.append(Check("TLS", all(handshakes.values()), f"handshakes since start: {handshakes}, wanted > 0"))
+        checks.append(
+            Check("TLS", all(handshakes.values()), f"handshakes since start: {handshakes}, wanted > 0")
+        )
     else:
-        checks.append(Check("no TLS", not any(handshakes.values()), f"handshakes since start: {handshakes}, wanted 0"))
+        checks.append(
+            Check("no TLS", not any(handshakes.values()), f"handshakes since start: {handshakes}, wanted 0")
+        )
     return tuple(checks)
 
 
@@ -350,7 +386,9 @@ def start_removal(cluster: Cluster) -> list[str]:
     for namespace in namespaces:
         cluster.delete([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
     cluster.wait(
-        "the end of the pods", lambda: not any(cluster.list_objects("v1", "Pod", n) for n in namespaces), REMOVE_TIMEOUT_S
+        "the end of the pods",
+        lambda: not any(cluster.list_objects("v1", "Pod", n) for n in namespaces),
+        REMOVE_TIMEOUT_S,
     )
     for mesh in was_installed:
         for api_version, kind, labels in mesh.leftovers():
@@ -411,7 +449,9 @@ def _with_namespaces(manifests: Iterable[Manifest], mesh: Mesh) -> list[Manifest
     return sorted([*own, *listed], key=lambda m: order.get(m["kind"], 3))
 
 
-def _namespace(name: str, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> Manifest:
+def _namespace(
+    name: str, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
+) -> Manifest:
     metadata: dict[str, Any] = {"name": name, "labels": dict(labels)}
     if annotations:
         metadata["annotations"] = dict(annotations)
@@ -440,7 +480,9 @@ def _healthy_pods(cluster: Cluster, namespace: str) -> tuple[dict, dict] | None:
 
 
 def _is_placed(cluster: Cluster, namespace: str, app: str) -> bool:
-    return any(pod["spec"].get("nodeName") for pod in cluster.list_objects("v1", "Pod", namespace, {"app": app}))
+    return any(
+        pod["spec"].get("nodeName") for pod in cluster.list_objects("v1", "Pod", namespace, {"app": app})
+    )
 
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:

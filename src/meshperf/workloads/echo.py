@@ -9,7 +9,10 @@ CONTAINER = "fortio"
 #: Where the load generator's pod keeps the access log of the run: in memory, so that no disk is waited for.
 DATA_DIR = "/var/lib/fortio"
 _FORTIO_VERSION = "1.68.1"
-_IMAGES = {"local": f"localhost/fortio:{_FORTIO_VERSION}", "registry": f"docker.io/fortio/fortio:{_FORTIO_VERSION}"}
+_IMAGES = {
+    "local": f"localhost/fortio:{_FORTIO_VERSION}",
+    "registry": f"docker.io/fortio/fortio:{_FORTIO_VERSION}",
+}
 
 Manifest = dict[str, Any]
 
@@ -43,7 +46,9 @@ def manifests(
         Node labels, for ``node-selector``.
     """
     server = _deployment(namespace, "server", image_source, annotations, server_limits, [])
-    client = _deployment(namespace, "client", image_source, annotations, client_limits, ["-data-dir", DATA_DIR])
+    client = _deployment(
+        namespace, "client", image_source, annotations, client_limits, ["-data-dir", DATA_DIR]
+    )
     if placement == "node-selector":
         server["spec"]["template"]["spec"]["nodeSelector"] = dict(server_node_selector)
         client["spec"]["template"]["spec"]["nodeSelector"] = dict(client_node_selector)
@@ -83,12 +88,27 @@ def _deployment(
         "name": CONTAINER,
         "image": _IMAGES[image_source],
         "imagePullPolicy": "IfNotPresent",
-        "args": ["server", "-http-port", str(PORT), "-grpc-port", "disabled", "-tcp-port", "disabled",
-                 "-udp-port", "disabled", "-redirect-port", "disabled", *extra_arguments],
+        "args": [
+            "server",
+            "-http-port",
+            str(PORT),
+            "-grpc-port",
+            "disabled",
+            "-tcp-port",
+            "disabled",
+            "-udp-port",
+            "disabled",
+            "-redirect-port",
+            "disabled",
+            *extra_arguments,
+        ],
         "ports": [{"name": "http", "containerPort": PORT}],
         "resources": {"limits": given, "requests": given} if given else {},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
-                            "readOnlyRootFilesystem": True},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
         "volumeMounts": [{"name": "data", "mountPath": DATA_DIR}],
     }
     return {

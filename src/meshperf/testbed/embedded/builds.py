@@ -145,7 +145,9 @@ def go_module_dir(module: str, path: str) -> Path:
         timeout=BUILD_TIMEOUT_S,
     )
     if result.returncode:
-        raise MeshperfError(f"the Go module {path} cannot be had: {result.stderr.strip() or result.stdout.strip()}")
+        raise MeshperfError(
+            f"the Go module {path} cannot be had: {result.stderr.strip() or result.stdout.strip()}"
+        )
     return Path(json.loads(result.stdout)["Dir"])
 
 
@@ -170,7 +172,9 @@ def _go_build(program: Program, source: Path, output: Path) -> None:
         ) from error
     if result.returncode:
         last = " | ".join(result.stderr.strip().splitlines()[-5:])
-        raise MeshperfError(f"building {program.name} failed (go build {program.package} in {source}): {last}")
+        raise MeshperfError(
+            f"building {program.name} failed (go build {program.package} in {source}): {last}"
+        )
 
 
 def _environment() -> dict[str, str]:
@@ -192,7 +196,9 @@ def _go() -> str:
         bundled = Path(package.origin).parent / "bin" / "go"
         if bundled.exists():
             return str(bundled)
-    raise MeshperfError("Go is not on this machine, and the embedded cluster is built with it: run `uv sync --group go`")
+    raise MeshperfError(
+        "Go is not on this machine, and the embedded cluster is built with it: run `uv sync --group go`"
+    )
 
 
 @contextmanager

@@ -97,7 +97,11 @@ def up(progress: Progress) -> Cluster:
         _start_runtime(processes)
         ctr = _ctr()
         _wait("containerd", lambda: subprocess.run([*ctr, "version"], capture_output=True).returncode == 0)
-        for image in (images.pause_image(progress), images.coredns_image(progress), images.fortio_image(progress)):
+        for image in (
+            images.pause_image(progress),
+            images.coredns_image(progress),
+            images.fortio_image(progress),
+        ):
             images.load(image, ctr, progress)
         cluster = Cluster(kubeconfig(), CONTEXT)
         _wait("kube-apiserver", cluster.is_ready)
@@ -169,10 +173,16 @@ class _Processes:
         log = (self._state / "log" / f"{name}.log").open("ab")
         process = subprocess.Popen(
             [*node.enter(self._pid), *command],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
             env={"PATH": os.environ["PATH"], **(environment or {})},
         )
-        record.write_text(json.dumps({"pid": process.pid, "started": psutil.Process(process.pid).create_time()}))
+        record.write_text(
+            json.dumps({"pid": process.pid, "started": psutil.Process(process.pid).create_time()})
+        )
 
 
 def _alive(record: Path) -> bool:
@@ -216,9 +226,19 @@ def _write_configuration() -> None:
     pki = state / "pki"
     authority = Authority(pki)
     authority.issue(
-        "apiserver", "kube-apiserver", "kubernetes",
-        ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
-         "localhost", "127.0.0.1", API_SERVICE_IP, node.NODE_IP),
+        "apiserver",
+        "kube-apiserver",
+        "kubernetes",
+        (
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "localhost",
+            "127.0.0.1",
+            API_SERVICE_IP,
+            node.NODE_IP,
+        ),
     )
     authority.issue("kubelet", f"system:node:{NODE_NAME}", "system:nodes", (NODE_NAME, node.NODE_IP))
     authority.issue("kubelet-client", "kube-apiserver-kubelet-client", "system:masters")
@@ -254,8 +274,21 @@ def _write_kubeconfig(pki: Path, name: str, target: Path) -> None:
             {
                 "apiVersion": "v1",
                 "kind": "Config",
-                "clusters": [{"name": CONTEXT, "cluster": {"server": server, "certificate-authority-data": read("ca.crt")}}],
-                "users": [{"name": name, "user": {"client-certificate-data": read(f"{name}.crt"), "client-key-data": read(f"{name}.key")}}],
+                "clusters": [
+                    {
+                        "name": CONTEXT,
+                        "cluster": {"server": server, "certificate-authority-data": read("ca.crt")},
+                    }
+                ],
+                "users": [
+                    {
+                        "name": name,
+                        "user": {
+                            "client-certificate-data": read(f"{name}.crt"),
+                            "client-key-data": read(f"{name}.key"),
+                        },
+                    }
+                ],
                 "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": name}}],
                 "current-context": CONTEXT,
             }
@@ -268,26 +301,46 @@ def _start_control_plane(processes: _Processes, binaries: dict[str, Path]) -> No
     etcd = "http://127.0.0.1:2379"
     processes.start(
         "etcd",
-        [str(_local_copy(binaries["etcd"])), f"--data-dir={state / 'etcd'}", f"--listen-client-urls={etcd}",
-         f"--advertise-client-urls={etcd}", "--listen-peer-urls=http://127.0.0.1:2380",
-         # The cluster is thrown away with its machine: no need to wait for the disk.
-         "--unsafe-no-fsync"],
+        [
+            str(_local_copy(binaries["etcd"])),
+            f"--data-dir={state / 'etcd'}",
+            f"--listen-client-urls={etcd}",
+            f"--advertise-client-urls={etcd}",
+            "--listen-peer-urls=http://127.0.0.1:2380",
+            # The cluster is thrown away with its machine: no need to wait for the disk.
+            "--unsafe-no-fsync",
+        ],
     )
     processes.start(
         "kube-apiserver",
-        [str(_local_copy(binaries["kube"])), "kube-apiserver", f"--etcd-servers={etcd}",
-         f"--service-cluster-ip-range={SERVICE_NETWORK}", f"--secure-port={API_PORT}",
-         f"--advertise-address={node.NODE_IP}", f"--tls-cert-file={pki}/apiserver.crt",
-         f"--tls-private-key-file={pki}/apiserver.key", f"--client-ca-file={pki}/ca.crt",
-         "--authorization-mode=Node,RBAC", "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-         f"--service-account-key-file={pki}/sa.pub", f"--service-account-signing-key-file={pki}/sa.key",
-         "--allow-privileged=true", f"--kubelet-client-certificate={pki}/kubelet-client.crt",
-         f"--kubelet-client-key={pki}/kubelet-client.key", f"--kubelet-certificate-authority={pki}/ca.crt",
-         "--kubelet-preferred-address-types=InternalIP",
-         f"--requestheader-client-ca-file={pki}/ca.crt", "--requestheader-allowed-names=front-proxy-client",
-         "--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
-         "--requestheader-username-headers=X-Remote-User", f"--proxy-client-cert-file={pki}/front-proxy.crt",
-         f"--proxy-client-key-file={pki}/front-proxy.key", "--enable-aggregator-routing=true"],
+        [
+            str(_local_copy(binaries["kube"])),
+            "kube-apiserver",
+            f"--etcd-servers={etcd}",
+            f"--service-cluster-ip-range={SERVICE_NETWORK}",
+            f"--secure-port={API_PORT}",
+            f"--advertise-address={node.NODE_IP}",
+            f"--tls-cert-file={pki}/apiserver.crt",
+            f"--tls-private-key-file={pki}/apiserver.key",
+            f"--client-ca-file={pki}/ca.crt",
+            "--authorization-mode=Node,RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            f"--service-account-key-file={pki}/sa.pub",
+            f"--service-account-signing-key-file={pki}/sa.key",
+            "--allow-privileged=true",
+            f"--kubelet-client-certificate={pki}/kubelet-client.crt",
+            f"--kubelet-client-key={pki}/kubelet-client.key",
+            f"--kubelet-certificate-authority={pki}/ca.crt",
+            "--kubelet-preferred-address-types=InternalIP",
+            f"--requestheader-client-ca-file={pki}/ca.crt",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-username-headers=X-Remote-User",
+            f"--proxy-client-cert-file={pki}/front-proxy.crt",
+            f"--proxy-client-key-file={pki}/front-proxy.key",
+            "--enable-aggregator-routing=true",
+        ],
     )
 
 
@@ -299,11 +352,19 @@ def _start_controllers(processes: _Processes, kube: Path) -> None:
     state, pki, binary = state_dir(), state_dir() / "pki", str(_local_copy(kube))
     processes.start(
         "kube-controller-manager",
-        [binary, "kube-controller-manager", f"--kubeconfig={state}/controller-manager.kubeconfig",
-         f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={pki}/ca.crt",
-         f"--cluster-signing-cert-file={pki}/ca.crt", f"--cluster-signing-key-file={pki}/ca.key",
-         "--use-service-account-credentials", "--allocate-node-cidrs", f"--cluster-cidr={POD_NETWORK}",
-         "--leader-elect=false"],
+        [
+            binary,
+            "kube-controller-manager",
+            f"--kubeconfig={state}/controller-manager.kubeconfig",
+            f"--service-account-private-key-file={pki}/sa.key",
+            f"--root-ca-file={pki}/ca.crt",
+            f"--cluster-signing-cert-file={pki}/ca.crt",
+            f"--cluster-signing-key-file={pki}/ca.key",
+            "--use-service-account-credentials",
+            "--allocate-node-cidrs",
+            f"--cluster-cidr={POD_NETWORK}",
+            "--leader-elect=false",
+        ],
     )
     processes.start(
         "kube-scheduler",
@@ -315,10 +376,17 @@ def _start_kubelet(processes: _Processes, kube: Path) -> None:
     state, binary = state_dir(), str(_local_copy(kube))
     processes.start(
         "kubelet",
-        [binary, "kubelet", f"--config={state}/kubelet.yaml", f"--kubeconfig={state}/kubelet.kubeconfig",
-         f"--hostname-override={NODE_NAME}", f"--node-ip={node.NODE_IP}", f"--root-dir={state}/kubelet",
-         # The node's own CPU counter is read this often; the default of 10 s is as long as a short run.
-         "--housekeeping-interval=1s"],
+        [
+            binary,
+            "kubelet",
+            f"--config={state}/kubelet.yaml",
+            f"--kubeconfig={state}/kubelet.kubeconfig",
+            f"--hostname-override={NODE_NAME}",
+            f"--node-ip={node.NODE_IP}",
+            f"--root-dir={state}/kubelet",
+            # The node's own CPU counter is read this often; the default of 10 s is as long as a short run.
+            "--housekeeping-interval=1s",
+        ],
     )
     processes.start("kube-proxy", [binary, "kube-proxy", f"--config={state}/kube-proxy.yaml"])
 
@@ -345,9 +413,17 @@ def _cni(state: Path) -> dict:
         "name": "meshperf",
         "plugins": [
             {
-                "type": "bridge", "bridge": "pods0", "isGateway": True, "ipMasq": True, "hairpinMode": True,
-                "ipam": {"type": "host-local", "ranges": [[{"subnet": NODE_POD_NETWORK}]],
-                         "routes": [{"dst": "0.0.0.0/0"}], "dataDir": str(state / "cni" / "networks")},
+                "type": "bridge",
+                "bridge": "pods0",
+                "isGateway": True,
+                "ipMasq": True,
+                "hairpinMode": True,
+                "ipam": {
+                    "type": "host-local",
+                    "ranges": [[{"subnet": NODE_POD_NETWORK}]],
+                    "routes": [{"dst": "0.0.0.0/0"}],
+                    "dataDir": str(state / "cni" / "networks"),
+                },
             },
             {"type": "portmap", "capabilities": {"portMappings": True}},
         ],
@@ -358,8 +434,11 @@ def _kubelet_configuration(state: Path) -> dict:
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": True},
-                           "x509": {"clientCAFile": f"{state}/pki/ca.crt"}},
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": f"{state}/pki/ca.crt"},
+        },
         "authorization": {"mode": "Webhook"},
         "tlsCertFile": f"{state}/pki/kubelet.crt",
         "tlsPrivateKeyFile": f"{state}/pki/kubelet.key",
@@ -405,7 +484,9 @@ def _ctr() -> list[str]:
 
 def _node_ready(cluster: Cluster) -> bool:
     found = cluster.get("v1", "Node", NODE_NAME) or {}
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in found.get("status", {}).get("conditions", []))
+    return any(
+        c["type"] == "Ready" and c["status"] == "True" for c in found.get("status", {}).get("conditions", [])
+    )
 
 
 def _wait(component: str, ready) -> None:
@@ -433,4 +514,13 @@ def _exclusive() -> Iterator[None]:
         yield
 
 
-__all__ = ["KUBERNETES_VERSION", "containerd_version", "down", "kubeconfig", "load_images", "obstacles", "running", "up"]
+__all__ = [
+    "KUBERNETES_VERSION",
+    "containerd_version",
+    "down",
+    "kubeconfig",
+    "load_images",
+    "obstacles",
+    "running",
+    "up",
+]

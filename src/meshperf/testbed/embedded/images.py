@@ -31,7 +31,14 @@ from meshperf.testbed.embedded.builds import (
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ROOTFS_PACKAGES = ("iptables", "ca-certificates")
 #: Documentation and translations are four fifths of a minimal Debian; nothing in a container reads them.
-_ROOTFS_UNUSED = ("usr/share/doc", "usr/share/locale", "usr/share/man", "usr/share/info", "var/cache", "var/lib/apt")
+_ROOTFS_UNUSED = (
+    "usr/share/doc",
+    "usr/share/locale",
+    "usr/share/man",
+    "usr/share/info",
+    "var/cache",
+    "var/lib/apt",
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,9 @@ def pause_image(progress: Progress) -> Image:
 
 def coredns_image(progress: Progress) -> Image:
     """Return the cluster's DNS server."""
-    return Image(f"localhost/coredns:{COREDNS_VERSION}", {"coredns": build("coredns", progress)}, ("/coredns",))
+    return Image(
+        f"localhost/coredns:{COREDNS_VERSION}", {"coredns": build("coredns", progress)}, ("/coredns",)
+    )
 
 
 def fortio_image(progress: Progress) -> Image:
@@ -145,7 +154,9 @@ def load(image: Image, ctr: list[str], progress: Progress) -> None:
         The ``ctr`` command with its address and namespace.
     """
     tar = archive(image, progress)
-    listed = subprocess.run([*ctr, "images", "ls", f"name=={image.reference}"], capture_output=True, text=True)
+    listed = subprocess.run(
+        [*ctr, "images", "ls", f"name=={image.reference}"], capture_output=True, text=True
+    )
     label = f"meshperf.dev/archive={tar.stem}"
     if label in listed.stdout:
         return
@@ -178,12 +189,20 @@ def _debian_rootfs(progress: Progress) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     progress("making a minimal Debian for the sidecars with debootstrap (once, about half a minute)")
     mirrors = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"], capture_output=True, text=True
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
+        capture_output=True,
+        text=True,
     ).stdout.split()
     mirror = next((uri for uri in mirrors if "security" not in uri), None)
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
         root = Path(work) / "root"
-        command = ["debootstrap", "--variant=minbase", f"--include={','.join(_ROOTFS_PACKAGES)}", _suite(), str(root)]
+        command = [
+            "debootstrap",
+            "--variant=minbase",
+            f"--include={','.join(_ROOTFS_PACKAGES)}",
+            _suite(),
+            str(root),
+        ]
         result = subprocess.run([*command, *([mirror] if mirror else [])], capture_output=True, text=True)
         if result.returncode:
             last = " | ".join(result.stdout.strip().splitlines()[-3:])
@@ -203,7 +222,9 @@ def _file_layer(image: Image, target: Path) -> Path:
     with tarfile.open(target, "w") as tar:
         directories = {str(parent) for path in image.files for parent in Path(path).parents} - {"."}
         # On top of Debian a directory entry would replace its symbolic link (/bin, /lib): only add what is new.
-        existing = {"usr", "usr/bin", "usr/local", "usr/local/bin", "var", "var/lib"} if image.debian else set()
+        existing = (
+            {"usr", "usr/bin", "usr/local", "usr/local/bin", "var", "var/lib"} if image.debian else set()
+        )
         for directory in sorted((directories | set(image.directories)) - existing):
             entry = tarfile.TarInfo(directory)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if directory in image.directories else 0o755

@@ -74,7 +74,9 @@ def start(state_dir: Path, pause: Path) -> int:
     deadline = time.monotonic() + 10
     while (pid := find()) is None:
         if time.monotonic() > deadline:
-            raise MeshperfError(f"the node's namespaces could not be made: see {state_dir / 'log' / 'node.log'}")
+            raise MeshperfError(
+                f"the node's namespaces could not be made: see {state_dir / 'log' / 'node.log'}"
+            )
         time.sleep(0.02)
     try:
         _prepare_mounts(pid, state_dir)
@@ -98,7 +100,9 @@ def stop() -> None:
         deadline = time.monotonic() + 30
         while Path(f"/proc/{pid}").exists():
             if time.monotonic() > deadline:
-                raise MeshperfError(f"process {pid} of the embedded cluster does not end: restart the machine")
+                raise MeshperfError(
+                    f"process {pid} of the embedded cluster does not end: restart the machine"
+                )
             time.sleep(0.05)
     subprocess.run(["ip", "link", "delete", HOST_INTERFACE], capture_output=True)
     _remove_cgroups()
@@ -117,7 +121,11 @@ def remains() -> list[str]:
 
 def find_cgroup_file(container_id: str, name: str) -> Path | None:
     """Return a file of a container's CPU cgroup, or None if the container has none."""
-    root = _CGROUPS / CGROUP if (_CGROUPS / "cgroup.controllers").exists() else (_CGROUPS / "cpu" / CGROUP).resolve()
+    root = (
+        _CGROUPS / CGROUP
+        if (_CGROUPS / "cgroup.controllers").exists()
+        else (_CGROUPS / "cpu" / CGROUP).resolve()
+    )
     return next(root.glob(f"**/*{container_id}*/{name}"), None)
 
 
@@ -134,7 +142,8 @@ def _prepare_mounts(pid: int, state_dir: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(value + "\n")
     binds = "\n".join(
-        f"[ ! -e /proc/sys/{name} ] || mount --bind {sysctls / name} /proc/sys/{name}" for name in _KUBELET_SYSCTLS
+        f"[ ! -e /proc/sys/{name} ] || mount --bind {sysctls / name} /proc/sys/{name}"
+        for name in _KUBELET_SYSCTLS
     )
     _run_in(
         pid,

@@ -49,10 +49,13 @@ class Authority:
         """
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_name(common_name, organization), self._name, key.public_key()).add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]),
+            critical=False,
         )
         if hosts:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_general(h) for h in hosts]), critical=False)
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([_general(h) for h in hosts]), critical=False
+            )
         certificate = builder.sign(self._key, hashes.SHA256())
         write_private(self.directory / f"{name}.key", _pem(key))
         (self.directory / f"{name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
