@@ -1,9 +1,9 @@
 """Campaigns for tests: complete, in the layout of the raw data, with SYNTHETIC latencies of known truth.
 
-Latencies are log-normal. Each block, deployment and run multiplies all latencies of its runs by a factor of its own,
-as real ones do, and each arm by a factor that the caller chooses: the true ratio of all quantiles to the baseline's.
-Nothing here reads the code under test but the names of the layout (`RunKey`, `schedule`), the grid of the slices and
-the writers.
+Latencies are log-normal. Each block, deployment and run multiplies all latencies of its runs by a factor of
+its own, as real ones do, and each arm by a factor that the caller chooses: the true ratio of all quantiles to
+the baseline's. Nothing here reads the code under test but the names of the layout (`RunKey`, `schedule`), the
+grid of the slices and the writers.
 """
 
 import base64
@@ -357,10 +357,8 @@ def fortio_json(
     return json.dumps(content, indent=2).encode()
 
 
-def slices_csv_gz(
-    latencies_s: np.ndarray, offsets_s: np.ndarray, slice_s: float, duration_s: float
-) -> bytes:
-    """Return ``slices.csv.gz``: latencies by slice of their start (seconds after the run's) and bin of the grid."""
+def slices_csv_gz(latencies_s: np.ndarray, offsets_s: np.ndarray, slice_s: float, duration_s: float) -> bytes:
+    """Return ``slices.csv.gz``: latencies by slice of their start and bin of the grid."""
     lines = [",".join(runs.SLICES_COLUMNS)]
     slices = np.minimum((offsets_s // slice_s).astype(int), int(np.ceil(duration_s / slice_s)) - 1)
     # A bin holds what is above its left and at or below its right edge.

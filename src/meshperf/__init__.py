@@ -25,12 +25,13 @@ run
 target RPS, achieved RPS
     The rate asked of, and the rate reached by, the load generator (``target_rps``, ``achieved_rps``).
 overhead
-    A quantile of an arm against the baseline's at the same target RPS and block (``overhead_s``, ``overhead_ratio``).
+    A quantile of an arm against the baseline's at the same target RPS and block (``overhead_s``,
+    ``overhead_ratio``).
 quantile, percentile
     0-1 in code (``q=0.99``), "p99" in text (``p99_s``).
 
-Quantities carry their unit in their name (``_s _rps _bytes _cores _ratio``), SI throughout; milliseconds and mCPU
-appear only in print.
+Quantities carry their unit in their name (``_s _rps _bytes _cores _ratio``), SI throughout; milliseconds and
+mCPU appear only in print.
 """
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
 """A campaign: started with its design, sealed when complete, verified ever after, never edited.
 
-``design.json`` is written before anything runs. Sealing writes RO-Crate metadata and, last, ``SHA256SUMS``, whose
-presence makes the campaign immutable; then the campaign is entered into the registry.
+``design.json`` is written before anything runs. Sealing writes RO-Crate metadata and, last, ``SHA256SUMS``,
+whose presence makes the campaign immutable; then the campaign is entered into the registry.
 """
 
 import csv
@@ -84,12 +84,11 @@ def start(
     """
     path = campaign_dir / DESIGN
     if path.exists():
-        design = read_design(campaign_dir)
-        _refuse_other_design(study, design, campaign_dir)
+        design = check_design(study, campaign_dir)
         if design["testbed"]["kind"] != testbed["kind"]:
             raise MeshperfError(
-                f"the campaign {campaign_dir} was started on a testbed of kind {design['testbed']['kind']}, not "
-                f"{testbed['kind']}: continue there, or give `campaign` in the study file another id"
+                f"the campaign {campaign_dir} was started on a testbed of kind {design['testbed']['kind']}, "
+                f"not {testbed['kind']}: continue there, or give `campaign` in the study file another id"
             )
         return design
     design = {
@@ -141,6 +140,31 @@ def read_study(campaign_dir: Path) -> Study:
     return parse_study(read_design(campaign_dir)["study"], f"the study in {campaign_dir / DESIGN}")
 
 
+def check_design(study: Study, campaign_dir: Path) -> dict[str, Any] | None:
+    """Return ``design.json``, or None if the campaign has not been started.
+
+    Raises
+    ------
+    MeshperfError
+        If the campaign was started with another design than the study's.
+    """
+    if not (campaign_dir / DESIGN).exists():
+        return None
+    design = read_design(campaign_dir)
+    if design["study_sha256"] == study_sha256(study):
+        return design
+    started = measured_part(parse_study(design["study"], f"the study in {campaign_dir / DESIGN}"))
+    wanted = measured_part(study)
+    differing = (
+        ", ".join(sorted(name for name in wanted if wanted[name] != started[name])) or "its recorded hash"
+    )
+    removal = f", or remove {campaign_dir}" if study.is_local else ""
+    raise MeshperfError(
+        f"the campaign {campaign_dir} was started with another design (it differs in {differing}): "
+        f"restore the study file, or give `campaign` in it another id{removal}"
+    )
+
+
 def seal(campaign_dir: Path) -> Path:
     """Finish a complete campaign for good, and return its ``SHA256SUMS``. Sealing again changes nothing.
 
@@ -175,10 +199,10 @@ def verify(campaign_dir: Path, study: Study | None = None) -> list[str]:
         What the campaign should have measured; what it was started with if None.
     """
     try:
-        design = read_design(campaign_dir)
+        read_design(campaign_dir)
         if study is None:
             study = read_study(campaign_dir)
-        _refuse_other_design(study, design, campaign_dir)
+        check_design(study, campaign_dir)
     except MeshperfError as error:
         return [str(error)]
     return [*_checksum_problems(campaign_dir), *_content_problems(campaign_dir, study)]
@@ -196,20 +220,6 @@ def _schedule_record(study: Study) -> list[dict[str, Any]]:
         }
         for deployment in schedule(study)
     ]
-
-
-def _refuse_other_design(study: Study, design: Mapping[str, Any], campaign_dir: Path) -> None:
-    if design["study_sha256"] == study_sha256(study):
-        return
-    started = measured_part(parse_study(design["study"], f"the study in {campaign_dir / DESIGN}"))
-    wanted = measured_part(study)
-    differing = (
-        ", ".join(sorted(name for name in wanted if wanted[name] != started[name])) or "its recorded hash"
-    )
-    raise MeshperfError(
-        f"the campaign {campaign_dir} was started with another design (it differs in {differing}): "
-        "restore the study file, or give `campaign` in it another id"
-    )
 
 
 def _refuse_problems(campaign_dir: Path, problems: list[str]) -> None:

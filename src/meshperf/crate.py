@@ -1,6 +1,7 @@
-"""RO-Crate 1.1 metadata of a campaign (https://w3id.org/ro/crate/1.1): what each file is, when and how it was made.
+"""RO-Crate 1.1 metadata of a campaign: what each of its files is, when and how it was made.
 
-The same campaign always gives the same text: no time of writing, no random names.
+The format is that of https://w3id.org/ro/crate/1.1. The same campaign always gives the same text: no time of
+writing, no random names.
 """
 
 from collections.abc import Iterable
@@ -59,8 +60,8 @@ def metadata(
     crate.name = f"{title} (campaign {campaign_dir.name})"
     crate.description = (
         ("SYNTHETIC data for tests, measured on nothing. " if synthetic else "")
-        + "Latency histograms, CPU time and memory of every run of one study of service meshes, with the order "
-        "of measurement, the checks that each run passed and the attempts that were broken."
+        + "Latency histograms, CPU time and memory of every run of one study of service meshes, with the "
+        "order of measurement, the checks that each run passed and the attempts that were broken."
     )
     crate.datePublished = ended_utc
     crate.license = _entity(

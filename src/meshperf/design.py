@@ -1,13 +1,13 @@
 """The design: from a study to a seeded schedule of randomised complete blocks.
 
-A block has a fresh deployment of every arm and two of the baseline, in an order drawn uniformly; the target RPS of a
-deployment are drawn the same way. Two baselines give an A/A control in every block and, with few blocks, enough
-relabellings for a permutation test (Dunnett 1955 on the allocation; Abedi and Brecht 2017, "Conducting repeatable
-experiments in highly variable cloud computing environments", on interleaving).
+A block has a fresh deployment of every arm and two of the baseline, in an order drawn uniformly; the target
+RPS of a deployment are drawn the same way. Two baselines give an A/A control in every block and, with few
+blocks, enough relabellings for a permutation test (Dunnett 1955 on the allocation; Abedi and Brecht 2017,
+"Conducting repeatable experiments in highly variable cloud computing environments", on interleaving).
 
-The draws are Fisher-Yates shuffles (Durstenfeld 1964, algorithm 235) fed with the SHA-256 of "<purpose>, <seed>,
-<block>, ...": the same on every machine, in every process and with every version of Python and NumPy, neither of which
-promises that for its own shuffles.
+The draws are Fisher-Yates shuffles (Durstenfeld 1964, algorithm 235) fed with the SHA-256 of "<purpose>,
+<seed>, <block>, ...": the same on every machine, in every process and with every version of Python and NumPy,
+neither of which promises that for its own shuffles.
 """
 
 import hashlib
@@ -77,7 +77,7 @@ class RunKey:
         return Arm(self.mesh, self.configuration)
 
     def relative_path(self) -> PurePosixPath:
-        """Return the run's directory below its campaign's: ``<mesh>/<configuration>/<rps>/block-<NN>-<k>``."""
+        """Return ``<mesh>/<configuration>/<rps>/block-<NN>-<k>``, the run's directory in its campaign's."""
         name = f"block-{self.block:02d}-{self.deployment}"
         return PurePosixPath(self.mesh, self.configuration, str(self.target_rps), name)
 
@@ -93,7 +93,7 @@ class RunKey:
         parts = PurePath(path).parts[-4:]
         try:
             mesh, configuration, rps, name = parts
-            word, block, deployment = name.split("-")
+            _, block, deployment = name.split("-")
             key = cls(mesh, configuration, int(rps), int(block), int(deployment))
         except ValueError:
             key = None
@@ -116,8 +116,8 @@ class Deployment:
     block : int
         From 1.
     deployment : int
-        1, or 2 for the other baseline of the block. Which baseline is called 2 is drawn too, so that "2 against 1"
-        is as free of drift as an arm against the baseline.
+        1, or 2 for the other baseline of the block. Which baseline is called 2 is drawn too, so that "2
+        against 1" is as free of drift as an arm against the baseline.
     order : int
         Position of the deployment in the campaign, from 1.
     target_rps : tuple of int
@@ -144,11 +144,11 @@ def schedule(study: "Study", makeup_blocks: int = 0) -> tuple[Deployment, ...]:
     Parameters
     ----------
     study : Study
-        Its seed, arms, target RPS and number of blocks are used. The order in which the file lists arms and rates
-        does not matter.
+        Its seed, arms, target RPS and number of blocks are used. The order in which the file lists arms and
+        rates does not matter.
     makeup_blocks : int
-        Blocks to append to the planned ones. What is drawn for a block depends on the seed and its number only, so
-        that they change no earlier block.
+        Blocks to append to the planned ones. What is drawn for a block depends on the seed and its number
+        only, so that they change no earlier block.
 
     Raises
     ------
@@ -215,6 +215,6 @@ def _random_words(label: str) -> Iterator[int]:
 
 
 def _below(n: int, words: Iterator[int]) -> int:
-    """Return a whole number from 0 to n - 1, each as likely: words beyond the last multiple of n are passed over."""
+    """Return a whole number from 0 to n - 1, each as likely (rejection sampling)."""
     limit = 2**64 - 2**64 % n
     return next(word % n for word in words if word < limit)

@@ -66,8 +66,9 @@ RESOURCES_COLUMNS = (
 def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
     """Return ``runs_df``: one row per run, in measuring order.
 
-    Latencies are in seconds and of successful requests; quantiles come from the slices, on the study-wide 1 % grid.
-    ``n_requests`` counts all requests, ``attempts`` those it took to measure the run, the broken ones included.
+    Latencies are in seconds and of successful requests; quantiles come from the slices, on the study-wide 1 %
+    grid. ``n_requests`` counts all requests, ``attempts`` those it took to measure the run, the broken ones
+    included.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
 
 
 def load_histograms(campaign_dir: str | Path) -> pd.DataFrame:
-    """Return ``histograms_df``: one row per run and occupied bin, bins in seconds, ``(bin_low_s, bin_high_s]``.
+    """Return ``histograms_df``: one row per run and occupied bin ``(bin_low_s, bin_high_s]``.
 
     Bins are those of the slices, added over the slices of the run; of a run without slices, those of the load
     generator.
@@ -204,8 +205,8 @@ def _histogram(run: Path, result: fortio.FortioResult) -> Histogram:
     counts = _counts(table)
     if counts.sum() != result.histogram.n:
         return Histogram.from_bins(LOG_GRID, counts)
-    # The same requests: the extremes are known better than their bins. The access log rounds latencies, so that one
-    # can lie just outside of the bin it was counted in.
+    # The same requests: the extremes are known better than their bins. The access log rounds latencies, so
+    # that one can lie just outside of the bin it was counted in.
     occupied = np.flatnonzero(counts)
     first, last = occupied[0], occupied[-1]
     return Histogram.from_bins(
@@ -218,7 +219,7 @@ def _histogram(run: Path, result: fortio.FortioResult) -> Histogram:
 
 
 def _read_slices(path: Path) -> NDArray[np.float64]:
-    """Return the rows of ``slices.csv.gz``, shape (n, 5), columns as in the file; none if there is no file."""
+    """Return the rows of ``slices.csv.gz``, shape (n, 5), columns as in the file; none without a file."""
     if not path.exists():
         return np.empty((0, len(runs.SLICES_COLUMNS)))
     try:

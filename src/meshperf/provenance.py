@@ -23,8 +23,8 @@ def code() -> dict[str, Any]:
     Returns
     -------
     dict
-        ``version``; ``commit`` (40 hex digits) and ``dirty``, both None outside of a git checkout. Changes below
-        ``data/``, ``results/`` and ``logs/`` do not count as dirty.
+        ``version``; ``commit`` (40 hex digits) and ``dirty``, both None outside of a git checkout. Changes
+        below ``data/``, ``results/`` and ``logs/`` do not count as dirty.
     """
     commit = _git("rev-parse", "HEAD")
     changes = None

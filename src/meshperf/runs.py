@@ -5,8 +5,8 @@ Layout below ``data/raw/<campaign>/``::
     <mesh>/<configuration>/<rps>/block-<NN>-<k>/   fortio.json run.json slices.csv.gz resources.csv.gz
     attempts/<mesh>/<configuration>/<rps>/block-<NN>-<k>-attempt-<n>.json
 
-A run directory appears by one rename, so that a run that exists is complete. An attempt that the infrastructure broke
-leaves a record below ``attempts/`` and no run.
+A run directory appears by one rename, so that a run that exists is complete. An attempt that the
+infrastructure broke leaves a record below ``attempts/`` and no run.
 """
 
 import json
@@ -142,9 +142,7 @@ def is_sealed(campaign_dir: Path) -> bool:
     return (campaign_dir / CHECKSUMS).exists()
 
 
-def write_run(
-    campaign_dir: Path, key: RunKey, files: Mapping[str, bytes], record: Mapping[str, Any]
-) -> Path:
+def write_run(campaign_dir: Path, key: RunKey, files: Mapping[str, bytes], record: Mapping[str, Any]) -> Path:
     """Write a run, whole or not at all, and return its directory.
 
     Parameters
@@ -200,7 +198,8 @@ def read_record(path: str | Path) -> dict[str, Any]:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise MeshperfError(
-            f"{path} is not the record of a run ({where}: {first['msg'].lower()}): restore it from version control"
+            f"{path} is not the record of a run ({where}: {first['msg'].lower()}): "
+            "restore it from version control"
         ) from None
     return content
 
@@ -259,8 +258,8 @@ def read_attempts(campaign_dir: Path) -> list[dict[str, Any]]:
 def makeup_blocks(study: Study, campaign_dir: Path) -> int:
     """Return how many make-up blocks the verdicts on disk ask for.
 
-    One for each block with a failed run, a failed make-up block included, at most ``study.makeup_blocks``. The whole
-    block is repeated, never the lone arm: that would select.
+    One for each block with a failed run, a failed make-up block included, at most ``study.makeup_blocks``.
+    The whole block is repeated, never the lone arm: that would select.
     """
     failed = {
         key.block
@@ -271,9 +270,21 @@ def makeup_blocks(study: Study, campaign_dir: Path) -> int:
 
 
 def pending(study: Study, campaign_dir: Path) -> tuple[RunKey, ...]:
-    """Return the runs that are still to be measured, make-up blocks included, in measuring order."""
+    """Return the runs that are still to be measured, make-up blocks included, in measuring order.
+
+    Raises
+    ------
+    MeshperfError
+        If a sealed campaign lacks a run: its data have been damaged, and are not to be mended by measuring.
+    """
     planned = run_keys(schedule(study, makeup_blocks(study, campaign_dir)))
-    return tuple(key for key in planned if not is_complete(campaign_dir, key))
+    missing = tuple(key for key in planned if not is_complete(campaign_dir, key))
+    if missing and is_sealed(campaign_dir):
+        raise MeshperfError(
+            f"the sealed campaign {campaign_dir} lacks the run {missing[0]}: restore it from version "
+            "control, or give `campaign` in the study file another id to measure again"
+        )
+    return missing
 
 
 def clean_stale(campaign_dir: Path) -> list[Path]:
@@ -313,9 +324,13 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise MeshperfError(f"{path} is missing: restore it from version control, or measure the run again") from None
+        raise MeshperfError(
+            f"{path} is missing: restore it from version control, or measure the run again"
+        ) from None
     except ValueError as error:
-        raise MeshperfError(f"{path} is truncated or not JSON ({error}): restore it from version control") from None
+        raise MeshperfError(
+            f"{path} is truncated or not JSON ({error}): restore it from version control"
+        ) from None
     if not isinstance(content, dict):
         raise MeshperfError(f"{path} is not a JSON object: restore it from version control")
     return content

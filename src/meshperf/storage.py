@@ -1,7 +1,7 @@
 """Files that are whole or not there: written under a hidden name, flushed to the disk, then renamed.
 
-A writer holds a lock on what it is writing, which the kernel releases when the writer dies, however it dies: what is
-hidden and not locked is the leftover of a dead writer.
+A writer holds a lock on what it is writing, which the kernel releases when the writer dies, however it dies:
+what is hidden and not locked is the leftover of a dead writer.
 """
 
 import contextlib
@@ -64,7 +64,9 @@ def write_directory(path: Path, files: Mapping[str, bytes], top: Path) -> None:
         If `path` exists, or the disk is full or does not allow it. Nothing is left of the new content then.
     """
     if path.exists():
-        raise MeshperfError(f"{path} exists and is never overwritten: remove nothing, choose another campaign id")
+        raise MeshperfError(
+            f"{path} exists and is never overwritten: remove nothing, choose another campaign id"
+        )
     with _sentences(path, sum(len(content) for content in files.values())):
         hidden = Path(tempfile.mkdtemp(prefix=HIDDEN, dir=top))
         lock = os.open(hidden, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,14 +1,14 @@
 """The study: a typed model of ``config/*.yaml``, and sentences for what is wrong with one.
 
-The description of each field completes the sentence "<key> must be ...": it is both the documentation in the JSON
-Schema and the remedy in an error message.
+The description of each field completes the sentence "<key> must be ...": it is both the documentation in the
+JSON Schema and the remedy in an error message.
 """
 
 import difflib
 import hashlib
 import json
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,9 +32,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Testbed(_Part):
@@ -167,18 +165,19 @@ class Analysis(_Part):
     equivalence_margins: dict[Annotated[str, Field(pattern=r"^p[0-9]+$")], Annotated[float, Field(gt=0)]] = (
         Field(
             default_factory=lambda: {"p50": 0.05, "p99": 0.10},
-            description="a mapping of percentiles to ratios above 0 that count as no difference, e.g. {p50: 0.05}",
+            description="a mapping of percentiles to ratios above 0 that count as no difference, "
+            "e.g. {p50: 0.05}",
         )
     )
     rate_tiers: tuple[Share, Share] = Field(
         (0.95, 0.99),
-        description="two ascending ratios of achieved to target RPS between 0 and 1: below the first a run is "
-        "saturated, below the second degraded",
+        description="two ascending ratios of achieved to target RPS between 0 and 1: below the first a run "
+        "is saturated, below the second degraded",
     )
     estimable: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = Field(
         (10, 30),
-        description="two ascending numbers of effective requests beyond a quantile: below the first it is not "
-        "estimable, below the second it carries a dagger",
+        description="two ascending numbers of effective requests beyond a quantile: below the first it is "
+        "not estimable, below the second it carries a dagger",
     )
     n_resamples: int = Field(10000, ge=100, description="at least 100 resamples (a whole number)")
     max_error_ratio: float = Field(
@@ -211,7 +210,8 @@ class Study(_Part):
     testbed: Testbed = Field(default_factory=Testbed, description="a mapping with kind and context")
     arms: tuple[MeshArms, ...] = Field(
         min_length=1,
-        description="a list of what to compare with the baseline, e.g. [{mesh: istio, configurations: [mtls]}]",
+        description="a list of what to compare with the baseline, "
+        "e.g. [{mesh: istio, configurations: [mtls]}]",
     )
     target_rps: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         min_length=1,
@@ -247,14 +247,14 @@ class Study(_Part):
                 raise _mistake(f"{name} lists {twice} more than once: remove the repetition")
         if self.blocks + self.makeup_blocks > 99:
             raise _mistake(
-                f"blocks ({self.blocks}) and makeup_blocks ({self.makeup_blocks}) together must be at most 99: "
-                "lower one of them"
+                f"blocks ({self.blocks}) and makeup_blocks ({self.makeup_blocks}) together must be "
+                "at most 99: lower one of them"
             )
         fewest = min(self.target_rps) * self.load.duration_s
         if fewest < 2 * self.load.connections:
             raise _mistake(
-                f"target_rps {min(self.target_rps)} for {self.load.duration_s:g} s is {fewest:g} requests, fewer "
-                f"than 2 on each of load.connections ({self.load.connections}): "
+                f"target_rps {min(self.target_rps)} for {self.load.duration_s:g} s is {fewest:g} requests, "
+                f"fewer than 2 on each of load.connections ({self.load.connections}): "
                 "lengthen load.duration_s or use fewer connections"
             )
         return self
@@ -381,12 +381,12 @@ def _mistake(sentence: str) -> PydanticCustomError:
     return PydanticCustomError("meshperf_mistake", "{sentence}", {"sentence": sentence})
 
 
-def _did_you_mean(word: str, known: Any) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
+def _did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f' (did you mean "{close[0]}"?)' if close else ""
 
 
-def _listing(words: Any) -> str:
+def _listing(words: Iterable[str]) -> str:
     return ", ".join(words)
 
 
@@ -394,7 +394,7 @@ def _neighbours(path: Path) -> str:
     directory = path.parent
     known = sorted(other.name for other in directory.glob("*.yaml")) if directory.is_dir() else []
     if known:
-        return f"{_did_you_mean(path.name, known)}: {directory} has {_listing(known)}"
+        return f"{_did_you_mean(path.name, known, cutoff=0.8)}: {directory} has {_listing(known)}"
     return ": name one of config/*.yaml, e.g. config/quick.yaml"
 
 

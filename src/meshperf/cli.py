@@ -1,0 +1,239 @@
+"""The command ``meshperf``.
+
+Commands import what they need when they run, so that ``--help`` answers at once. A mistake of the user's is
+one sentence on standard error and exit code 2.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from meshperf import __version__
+from meshperf.errors import MeshperfError
+
+if TYPE_CHECKING:
+    from meshperf.study import Study
+
+_STUDY = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="meshperf")
+def cli() -> None:
+    """Measure what a service mesh costs, and check what was measured.
+
+    Start with `make quickstart`, or see what this machine has with `meshperf doctor`.
+    """
+
+
+@cli.group()
+def cluster() -> None:
+    """Start, inspect and remove the cluster that is measured on."""
+
+
+@cluster.command("up")
+@click.argument("study", type=_STUDY, required=False)
+def cluster_up(study: Path | None) -> None:
+    """Find or start a cluster, and make ready what STUDY needs on it."""
+    from meshperf import testbed
+
+    click.echo(testbed.up(_load(study) if study else None, click.echo))
+
+
+@cluster.command("status")
+def cluster_status() -> None:
+    """Say which cluster there is, and what runs on it."""
+    from meshperf import testbed
+
+    click.echo(testbed.status())
+
+
+@cluster.command("down")
+def cluster_down() -> None:
+    """Remove everything that was started here; a cluster of your own keeps all that is not ours."""
+    from meshperf import testbed
+
+    click.echo(testbed.down())
+
+
+@cli.group()
+def mesh() -> None:
+    """List the systems under test."""
+
+
+@mesh.command("list")
+def mesh_list() -> None:
+    """Print every supported mesh with its configurations."""
+    from meshperf.meshes import SUPPORTED
+
+    width = max(len("mesh"), *map(len, SUPPORTED))
+    click.echo(f"{'mesh':{width}}  configurations")
+    for name, configurations in SUPPORTED.items():
+        click.echo(f"{name:{width}}  {', '.join(configurations)}")
+
+
+@cli.command("run")
+@click.argument("study", type=_STUDY)
+def run(study: Path) -> None:
+    """Measure what STUDY still lacks, and seal its campaign when it is complete."""
+    from meshperf import campaign, pipeline, testbed
+
+    loaded = _load(study)
+    campaign.check_design(loaded, campaign.directory(loaded.campaign))
+    pipeline.measure(
+        study, prepare=lambda wanted: click.echo(testbed.up(wanted, click.echo)), echo=click.echo
+    )
+
+
+@cli.group()
+def data() -> None:
+    """List, verify and seal the raw data."""
+
+
+@data.command("list")
+def data_list() -> None:
+    """Print the campaigns on this machine."""
+    from meshperf import campaign, runs
+
+    names = campaign.known()
+    if not names:
+        click.echo("no campaigns yet: measure one with `meshperf run config/quick.yaml`")
+    for name in names:
+        directory = campaign.directory(name)
+        n_runs = sum(1 for _ in runs.iter_keys(directory))
+        state = "sealed" if runs.is_sealed(directory) else "unfinished"
+        design = campaign.read_design(directory)
+        kind = "SYNTHETIC" if design.get("synthetic") else design["testbed"]["kind"]
+        click.echo(f"{name}  {state}  {n_runs} runs  {kind}")
+
+
+@data.command("verify")
+@click.argument("campaigns", nargs=-1, metavar="[CAMPAIGN ...]")
+@click.option(
+    "--study", type=_STUDY, help="Check against this study instead of the one recorded with the campaign."
+)
+def data_verify(campaigns: tuple[str, ...], study: Path | None) -> None:
+    """Check every file of the campaigns (all of them if none is named) against checksums and design.
+
+    A CAMPAIGN is an id, e.g. 2026-11-embedded, or a directory.
+    """
+    from meshperf import campaign
+
+    loaded = _load(study) if study else None
+    names = campaigns or ((loaded.campaign,) if loaded else campaign.known())
+    if not names:
+        click.echo("no campaigns to verify")
+    n_problems = 0
+    for name in names:
+        directory = _directory(name)
+        problems = campaign.verify(directory, loaded)
+        n_problems += len(problems)
+        for problem in problems:
+            click.echo(f"meshperf: {problem}", err=True)
+        if not problems:
+            click.echo(f"{directory.name}: all files are as they were measured, and no run is missing")
+    if n_problems:
+        sys.exit(2)
+
+
+@data.command("seal")
+@click.argument("campaigns", nargs=-1, required=True, metavar="CAMPAIGN ...")
+def data_seal(campaigns: tuple[str, ...]) -> None:
+    """Finish complete campaigns for good: metadata, checksums and an entry in the registry."""
+    from meshperf import campaign
+
+    for name in campaigns:
+        click.echo(f"{campaign.seal(_directory(name))} is written")
+
+
+@cli.group("study")
+def study_group() -> None:
+    """Show what a study file does, and what it may hold."""
+
+
+@study_group.command("show")
+@click.argument("study", type=_STUDY)
+def study_show(study: Path) -> None:
+    """Print the design of STUDY: its random order, its runs and the time that it will take."""
+    from meshperf.design import run_keys, schedule
+    from meshperf.pipeline import DEPLOYMENT_S, RUN_OVERHEAD_S
+
+    loaded = _load(study)
+    deployments = schedule(loaded)
+    n_runs = len(run_keys(deployments))
+    click.echo(f"{loaded.title}\nstudy {loaded.study}, campaign {loaded.campaign}, seed {loaded.seed}\n")
+    click.echo("block  order  arm                   k  target RPS")
+    for deployment in deployments:
+        rates = " ".join(str(rps) for rps in deployment.target_rps)
+        position = f"{deployment.block:>5}  {deployment.order:>5}"
+        click.echo(f"{position}  {deployment.arm!s:<20}  {deployment.deployment}  {rates}")
+    load_s = n_runs * loaded.load_s
+    total_s = load_s + n_runs * RUN_OVERHEAD_S + len(deployments) * DEPLOYMENT_S
+    click.echo(
+        f"\n{loaded.blocks} blocks, {len(deployments)} deployments, {n_runs} runs: about {_duration(total_s)}, "
+        f"of which {_duration(load_s)} under load (and at most {loaded.makeup_blocks} make-up blocks)"
+    )
+
+
+@study_group.command("schema")
+@click.option("-o", "--output", type=_STUDY, help="Write to this file instead of standard output.")
+@click.option("--check", is_flag=True, help="Only check that config/schemas/study.schema.json is up to date.")
+def study_schema(output: Path | None, check: bool) -> None:
+    """Print the JSON Schema of study files."""
+    from meshperf import storage
+    from meshperf.paths import repository_root
+    from meshperf.study import json_schema
+
+    schema = json_schema()
+    if check:
+        path = repository_root() / "config" / "schemas" / "study.schema.json"
+        if not path.exists() or path.read_text(encoding="utf-8") != schema:
+            raise MeshperfError(f"{path} is out of date: run `meshperf study schema -o {path}`")
+        click.echo(f"{path} is up to date")
+    elif output:
+        storage.write_file(output, schema.encode())
+    else:
+        click.echo(schema, nl=False)
+
+
+@cli.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def doctor(arguments: tuple[str, ...]) -> None:
+    """Say what this machine has, what is missing, and the command that mends it."""
+    from meshperf import doctor as checks
+
+    sys.exit(checks.main(list(arguments)))
+
+
+def main() -> None:
+    """Run the command line; a `MeshperfError` becomes one sentence and exit code 2."""
+    try:
+        cli()
+    except MeshperfError as error:
+        click.echo(f"meshperf: {error}", err=True)
+        sys.exit(2)
+
+
+def _load(path: Path) -> "Study":
+    from meshperf.study import load_study
+
+    return load_study(path)
+
+
+def _directory(name: str) -> Path:
+    """Return the directory of a campaign named by its id or by a path."""
+    from meshperf import campaign
+
+    path = Path(name)
+    if path.is_absolute() or len(path.parts) > 1 or path.is_dir():
+        return path.resolve()
+    return campaign.directory(name)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
