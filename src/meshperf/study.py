@@ -328,7 +328,10 @@ def parse_study(content: Any, source: str) -> Study:
         # By way of JSON, where strict types still let a list become a tuple.
         return Study.model_validate_json(json.dumps(content, default=str))
     except ValidationError as error:
-        problems = error.errors(include_url=False)
+        # A misspelt key is also a missing one: the former says more.
+        problems = sorted(
+            error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden"
+        )
         more = len(problems) - 1
         rest = f" (and {more} more mistake{'s' if more > 1 else ''})" if more else ""
         raise MeshperfError(f"{source}: {_sentence(problems[0])}{rest}") from None
