@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ RUN_IDENTITY = ["mesh", "configuration", "target_rps", "block", "deployment"]
 BASELINE = ("baseline", "none")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReportData:
     """All inputs of one report.
 
@@ -30,9 +31,9 @@ class ReportData:
         The design.
     design : dict
         ``design.json`` of the campaign; ``{}`` where it is absent.
-    runs_df, histograms_df, cells_df, comparisons_df, resources_df : DataFrame
+    runs_df, histograms_df, cells_df, comparisons_df, resources_df, resource_comparisons_df : DataFrame
         One row per run; per run and bin; per cell and quantile; per comparison, quantile and estimand; per run and
-        container. An empty frame means "not measured" and its parts of the report are left out.
+        container; per arm, rate and role. An empty frame means "not measured" and its parts of the report are left out.
     records : list of dict
         ``run.json`` of every run.
     attempts : list of dict
@@ -50,6 +51,7 @@ class ReportData:
     cells_df: pd.DataFrame
     comparisons_df: pd.DataFrame
     resources_df: pd.DataFrame
+    resource_comparisons_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     records: list[dict[str, Any]] = field(default_factory=list)
     attempts: list[dict[str, Any]] = field(default_factory=list)
     data_hash: str = ""
@@ -86,6 +88,20 @@ class ReportData:
     def configurations(self) -> list[str]:
         """Configurations of the mesh arms, in printing order."""
         return list(dict.fromkeys(configuration for _, configuration in self.mesh_arms))
+
+    @cached_property
+    def counted_runs_df(self) -> pd.DataFrame:
+        """Runs that the analysis counts: not failed, and saturated only where the whole cell is."""
+        cell = ["mesh", "configuration", "target_rps"]
+        saturated = self.cells_df.loc[self.cells_df["verdict"] == "saturated", cell].drop_duplicates()
+        in_saturated = pd.MultiIndex.from_frame(self.runs_df[cell]).isin(pd.MultiIndex.from_frame(saturated))
+        verdict = self.runs_df["verdict"]
+        return self.runs_df[verdict.isin(["ok", "degraded"]) | ((verdict == "saturated") & in_saturated)]
+
+    def counted(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of ``histograms_df`` or ``resources_df`` that belong to counted runs."""
+        runs = pd.MultiIndex.from_frame(self.counted_runs_df[RUN_IDENTITY])
+        return frame[pd.MultiIndex.from_frame(frame[RUN_IDENTITY]).isin(runs)]
 
     @property
     def n_blocks(self) -> int:
@@ -156,6 +172,7 @@ def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None 
         cells_df=cells_df,
         comparisons_df=comparisons_df,
         resources_df=resources_df,
+        resource_comparisons_df=_resource_comparisons(resources_df, runs_df, study),
         records=[_read_json(path) for path in sorted(campaign_dir.glob("[!a.]*/*/*/block-*/run.json"))],
         attempts=[
             _read_json(path) for path in sorted(campaign_dir.glob("attempts/*/*/*/block-*-attempt-*.json"))
@@ -165,6 +182,15 @@ def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None 
         campaign_dir=campaign_dir,
         results_dir=results_dir,
     )
+
+
+def _resource_comparisons(resources_df: pd.DataFrame, runs_df: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """Return CPU per request against the baseline, paired by block; empty where resources were not measured."""
+    if resources_df.empty:
+        return pd.DataFrame()
+    from meshperf.analysis import resource_comparisons_df
+
+    return resource_comparisons_df(resources_df, runs_df, study)
 
 
 def _read(path: Path, columns: list[str], *, required: bool = False) -> pd.DataFrame:

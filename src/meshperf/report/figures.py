@@ -12,6 +12,7 @@ import pandas as pd
 
 from meshperf.report import formats, plots, style
 from meshperf.report.curves import arm_curves
+from meshperf.report.data import RUN_IDENTITY
 from meshperf.report.floats import CHECK, COMPARE, DESCRIBE, RESOURCES, FigureFloat, Panel
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def annex_distributions(data: ReportData) -> list[tuple[tuple[str, str], FigureF
 
 def distribution(data: ReportData, label: str, arms: list[tuple[str, str]], rate: int) -> FigureFloat:
     """Return the CDF and CCDF pair of some arms at one rate."""
-    histograms_df = _select(data.histograms_df, arms, rate)
+    histograms_df = _select(data.counted(data.histograms_df), arms, rate)
     curves = arm_curves(histograms_df)
     names = formats.listing([style.arm_label(*curve.arm) for curve in curves])
     suffix = label.removeprefix("fig-distribution").lstrip("-") or f"all-{rate}"
@@ -127,15 +128,21 @@ def distribution(data: ReportData, label: str, arms: list[tuple[str, str]], rate
         " Thin grey in the CCDF: the two baseline deployments apart." if ("baseline", "none") in arms else ""
     )
     caption = (
-        f"Latency of {names} at a target of {rate} RPS: cumulative distribution and its complement. Thin lines are single "
-        f"runs, thick lines the mean of the runs' distributions over {formats.plural(data.n_blocks, 'block')}; markers sit "
-        f"at p50, p90, p99 (and p99.9 where shown). A line turns dotted where the data no longer support an estimate.{grey}"
+        f"Latency of {names} at a target of {rate} RPS: cumulative distribution and its complement. Thin "
+        "lines are single "
+        "runs, thick lines the mean of the runs' distributions over "
+        f"{formats.plural(data.n_blocks, 'block')}; markers sit "
+        "at p50, p90, p99 (and p99.9 where shown). A line turns dotted where the data no longer support "
+        f"an estimate.{grey}"
     )
     return FigureFloat(label, panels, caption, DESCRIBE)
 
 
 def _percentiles(data: ReportData, arms: list[tuple[str, str]], rate: int) -> FigureFloat:
-    histograms_df, cells_df = _select(data.histograms_df, arms, rate), _select(data.cells_df, arms, rate)
+    histograms_df, cells_df = (
+        _select(data.counted(data.histograms_df), arms, rate),
+        _select(data.cells_df, arms, rate),
+    )
     bars = (
         f"bars are {formats.percent(data.study.analysis.confidence)} intervals over blocks"
         if cells_df["low_s"].notna().any()
@@ -151,10 +158,14 @@ def _percentiles(data: ReportData, arms: list[tuple[str, str]], rate: int) -> Fi
             synthetic=data.synthetic,
         ),
         lambda: cells_df,
-        f"Latency against percentile at {rate} RPS for {formats.listing([style.arm_label(*arm) for arm in arms])}; the "
+        f"Latency against percentile at {rate} RPS for "
+        f"{formats.listing([style.arm_label(*arm) for arm in arms])}; the "
         "same numbers are in the latency table.",
     )
-    caption = f"Latency percentiles at a target of {rate} RPS, the tail stretched; points are the table's estimates, {bars}."
+    caption = (
+        f"Latency percentiles at a target of {rate} RPS, the tail stretched; points are the table's "
+        f"estimates, {bars}."
+    )
     return FigureFloat("fig-percentiles", (panel,), caption, DESCRIBE)
 
 
@@ -176,7 +187,7 @@ def _overhead(data: ReportData) -> FigureFloat:
     panels = tuple(
         Panel(
             f"overhead-p{q * 100:g}",
-            partial(plots.overhead_forest, comparisons_df, data.runs_df, q, synthetic=data.synthetic),
+            partial(plots.overhead_forest, comparisons_df, data.counted_runs_df, q, synthetic=data.synthetic),
             partial(lambda q: comparisons_df[np.isclose(comparisons_df["quantile"], q)], q),
             f"Ratio of p{q * 100:g} to no mesh: {described(q)}.",
         )
@@ -188,7 +199,8 @@ def _overhead(data: ReportData) -> FigureFloat:
         else "too few blocks for intervals (hollow markers)"
     )
     caption = (
-        "Overhead in the typical deployment: ratio of an arm's percentile to that of no mesh in the same block, averaged on "
+        "Overhead in the typical deployment: ratio of an arm's percentile to that of no mesh in the same "
+        "block, averaged on "
         f"the log scale; {bars}. Grey: A/A envelope, the 95th percentile of the distance between the two baseline "
         "deployments of a block; an effect inside it is not told apart from no effect. At the right, the verdict."
     )
@@ -200,15 +212,16 @@ def _run_chart(data: ReportData) -> FigureFloat:
         Panel(
             f"run-chart-p{q * 100:g}",
             partial(plots.run_chart, data.runs_df, q, synthetic=data.synthetic),
-            partial(lambda column: data.runs_df[["mesh", "configuration", "target_rps", "block", "started_utc", column]],
-                    plots.quantile_column(q)),
-            f"p{q * 100:g} of each of the {len(data.runs_df)} runs against the time it was measured, one panel per target rate.",
+            partial(lambda column: data.runs_df[[*RUN_IDENTITY, "started_utc", column]], plots.quantile_column(q)),
+            f"p{q * 100:g} of each of the {len(data.runs_df)} runs against the time it was measured, one "
+            "panel per target rate.",
         )
         for q in (0.5, 0.99)
         if plots.quantile_column(q) in data.runs_df
     )  # fmt: skip
     caption = (
-        "Every run in the order of measurement; shaded bands are blocks. Drift would show as a slope, an incident as a jump. "
+        "Every run in the order of measurement; shaded bands are blocks. Drift would show as a slope, an "
+        "incident as a jump. "
         "A red cross marks a run that is not ok."
     )
     return FigureFloat("fig-run-chart", panels, caption, CHECK)
@@ -230,7 +243,10 @@ def _achieved(data: ReportData) -> FigureFloat:
         f"Achieved over target rate of every run: between {formats.percent(shares.min(), 3)} and "
         f"{formats.percent(shares.max(), 3)}.",
     )
-    caption = "Rate reached by every run, relative to the rate asked for. Below the dashed lines a run is degraded or saturated."
+    caption = (
+        "Rate reached by every run, relative to the rate asked for. "
+        "Below the dashed lines a run is degraded or saturated."
+    )
     return FigureFloat("fig-achieved", (panel,), caption, CHECK)
 
 
@@ -239,7 +255,12 @@ def _resources(data: ReportData) -> FigureFloat:
         return Panel(
             f"resources-{what}",
             partial(
-                plots.resources, data.resources_df, data.runs_df, what, title=title, synthetic=data.synthetic
+                plots.resources,
+                data.counted(data.resources_df),
+                data.counted_runs_df,
+                what,
+                title=title,
+                synthetic=data.synthetic,
             ),
             lambda: data.resources_df,
             alt,
@@ -297,5 +318,5 @@ def _select(frame: pd.DataFrame, arms: list[tuple[str, str]], rate: int) -> pd.D
 
 def _has_runs(data: ReportData, arms: list[tuple[str, str]], rate: int) -> bool:
     """Tell whether more than one of the arms was measured at a rate: a lone curve compares nothing."""
-    rows = _select(data.histograms_df, arms, rate)
+    rows = _select(data.counted(data.histograms_df), arms, rate)
     return len(rows[["mesh", "configuration"]].drop_duplicates()) > 1

@@ -6,9 +6,11 @@ A float's Markdown is what both Quarto and the pandoc fallback understand: a fen
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from meshperf.report import formats
 from meshperf.report.data import ReportData
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-CHECK, DESCRIBE, COMPARE, RESOURCES = "02-check-runs", "03-describe-cell", "04-compare-arms", "06-resources"
+CHECK, DESCRIBE, COMPARE, RESOURCES = "02-check-runs", "03-describe-cell", "04-compare-arms", "05-resources"
 """Notebooks that captions name."""
 
 LINE_BREAK = "\n"
@@ -61,7 +63,6 @@ class TableFloat:
     frame: pd.DataFrame
     caption: str
     notebook: str
-    text_columns: int = 1
 
     @property
     def stem(self) -> str:
@@ -69,22 +70,27 @@ class TableFloat:
         return self.label.removeprefix("tbl-")
 
     def markdown(self, data: ReportData) -> str:
-        """Return the float with a grid table: the first ``text_columns`` columns to the left, numbers to the right."""
-        grid = grid_table(self.frame, self.text_columns)
+        """Return the float with a grid table."""
+        grid = grid_table(self.frame)
         return f"::: {{#{self.label} .sortable}}\n\n{grid}\n{_caption(data, self.caption, self.notebook)}\n\n:::\n"
 
 
-def grid_table(frame: pd.DataFrame, text_columns: int = 1) -> str:
-    """Return a pandoc grid table; line breaks inside cells become hard line breaks."""
-    cells = [[_cell(name) for name in frame.columns]] + [
-        [_cell(value) for value in row] for row in frame.to_numpy()
+def grid_table(frame: pd.DataFrame) -> str:
+    """Return a pandoc grid table: words to the left, columns of numbers to the right.
+
+    Line breaks inside cells become hard line breaks.
+    """
+    cells = [
+        [_cell(name) for name in frame.columns],
+        *([_cell(value) for value in row] for row in frame.to_numpy()),
     ]
-    widths = [max(len(line) for row in cells for line in row[i]) + 2 for i in range(len(frame.columns))]
+    widths = [max(len(line) for row in cells for line in row[i]) + 3 for i in range(len(frame.columns))]
+    numeric = [_is_numeric(frame.iloc[:, i]) for i in range(len(frame.columns))]
 
     def rule(mark: str, *, aligned: bool = False) -> str:
         parts = [
-            (mark * width if i < text_columns else mark * (width - 1) + ":") if aligned else mark * width
-            for i, width in enumerate(widths)
+            mark * width if not aligned else mark * (width - 1) + ":" if right else ":" + mark * (width - 1)
+            for width, right in zip(widths, numeric, strict=True)
         ]
         return "+" + "+".join(parts) + "+\n"
 
@@ -118,6 +124,12 @@ def _cell(value: object) -> list[str]:
     """Return the lines of a cell; all but the last end in a backslash, which is a hard line break."""
     lines = str(value).split(LINE_BREAK)
     return [f"{line}\\" for line in lines[:-1]] + lines[-1:]
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    """Tell whether every cell that says something starts with a number."""
+    told = [str(value) for value in column if str(value) not in ("", formats.DASH, formats.NOT_ESTIMABLE)]
+    return all(re.match(r"[+\N{MINUS SIGN}]?\d", value) for value in told)
 
 
 def _attribute(text: str) -> str:

@@ -106,11 +106,9 @@ def duration(seconds: object) -> str:
     if not is_number(seconds):
         return DASH
     value = float(seconds)  # type: ignore[arg-type]
-    if value < 120:
-        return f"{significant(value, 2)} s"
-    if value < 7200:
-        return f"{significant(value / 60, 2)} min"
-    return f"{significant(value / 3600, 2)} h"
+    unit_s, unit = (1, "s") if value < 120 else (60, "min") if value < 7200 else (3600, "h")
+    amount = value / unit_s
+    return f"{fixed(amount, 0) if amount == round(amount) else significant(amount, 2)} {unit}"
 
 
 def listing(items: list[str]) -> str:

@@ -514,7 +514,7 @@ def resources(
     axes.set_ylim(len(cells) - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"{label}; a dot is the total of one run")
+    axes.set_xlabel(label)
     axes.set_title(title or label)
     handles = [
         Patch(

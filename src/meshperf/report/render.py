@@ -184,7 +184,8 @@ def expand(source: Path, name: str) -> str:
         path = source / match.group(1)
         if not path.is_file():
             raise MeshperfError(
-                f"{name} includes {match.group(1)}, which this study does not have: put it under a condition on measured.*"
+                f"{name} includes {match.group(1)}, which this study does not have: put it under a "
+                "condition on measured.*"
             )
         return path.read_text(encoding="utf-8")
 
@@ -283,10 +284,10 @@ def _with_quarto(quarto: str, source: Path, rendered: Path) -> str:
 
 def _with_pandoc(data: ReportData, project: dict[str, Any], source: Path, rendered: Path) -> str:
     """Render with pandoc and Typst from PyPI: one HTML page with its files, and the PDF."""
+    from importlib.metadata import version
+
     import pypandoc
     import typst
-
-    from importlib.metadata import version
 
     renderer = f"pandoc {pypandoc.get_pandoc_version()} and Typst {version('typst')}"
     book = project["book"]
@@ -295,7 +296,7 @@ def _with_pandoc(data: ReportData, project: dict[str, Any], source: Path, render
         text += ["::: {.appendix-begins}\n:::\n", expand(source, name)]
     metadata = {
         "title": book["title"],
-        "subtitle": book["subtitle"],
+        "subtitle": data.study.title,
         "author": book["author"],
         "lang": project["lang"],
         "date": f"{pd.Timestamp(book['date']):%-d %B %Y}",

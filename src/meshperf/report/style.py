@@ -68,7 +68,7 @@ ROLES: dict[str, tuple[str, str, str]] = {
     "control-plane": ("control plane", "#FFFFFF", "xxx"),
     "load-generator": ("load generator", "#F2F2F2", "---"),
 }
-"""Role of a container -> printed name, grey, hatch; the order of the stack. Greys, so that colour keeps meaning a mesh."""
+"""Role of a container -> printed name, grey, hatch, in the order of the stack. Grey: colour means a mesh."""
 
 RC = {
     "figure.dpi": 120,
@@ -98,7 +98,7 @@ RC = {
 }
 """Matplotlib settings of every figure. Text becomes paths, so that a figure needs no font where it is read."""
 
-WIDTH_IN = 4.6
+WIDTH_IN = 4.2
 """Width of a figure: nine-point text stays readable both on a page half as wide and on a 400 px screen."""
 
 

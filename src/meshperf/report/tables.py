@@ -11,6 +11,7 @@ import pandas as pd
 
 from meshperf.report import formats, style
 from meshperf.report.floats import CHECK, COMPARE, DESCRIBE, LINE_BREAK, RESOURCES, TableFloat
+from meshperf.statistics.results import EXPLANATIONS
 
 if TYPE_CHECKING:
     from meshperf.report.data import ReportData
@@ -19,25 +20,21 @@ PERCENTILE_HEADS = {0.5: "Median", 0.9: "90th", 0.99: "99th", 0.999: "99.9th", 0
 PROXIES = ("sidecar-server", "sidecar-client")
 
 GATES = {
-    "rate_echo": "the load generator's own record repeats the rate that was asked for",
-    "params_echo": "the load generator's own record repeats what was asked for",
-    "target_met": "achieved over target rate",
-    "achieved_rate": "achieved over target rate",
-    "errors": "share of responses other than 200",
+    "rate_echo": "the rate in the generator's own record is the one asked for",
+    "thread_echo": "so are the connections",
+    "duration_echo": "so is the duration, and the run is whole",
+    "schedule_echo": "the schedule was uniform and did not catch up",
     "return_codes": "share of responses other than 200",
-    "request_count": "requests recorded against rate × time",
-    "count": "requests recorded against rate × time",
-    "sockets": "sockets opened against connections asked for",
-    "resolution": "width of the histogram's bins at the quantiles asked for",
-    "not_throttled": "share of CPU periods in which the service was throttled",
-    "throttling": "share of CPU periods in which the service was throttled",
-    "client_headroom": "CPU use of the load generator",
-    "client_cpu": "CPU use of the load generator",
     "proof": "the state of the mesh was proven around the run",
-    "mesh_active": "the state of the mesh was proven around the run",
+    "restarts": "restarts of containers",
+    "achieved_rate": "achieved over target rate",
+    "count": "requests recorded against rate times time",
+    "throttling": "share of CPU periods in which a container was throttled",
+    "client_cpu": "CPU use of the load generator",
+    "node_cpu": "CPU use of the node",
+    "sockets": "sockets opened against connections asked for",
+    "resolution": "width of the histogram's bins at the quantiles",
     "omission": "share of the schedule that was never sent",
-    "steady": "first against last third of the run",
-    "restarts": "no container restarted",
 }
 """What a validity gate asks, for the gates that this version knows; another one is printed by its name."""
 
@@ -69,7 +66,7 @@ def floats(data: ReportData) -> list[TableFloat]:
     if not data.comparisons_df.empty:
         found += [overhead(data), control(data)]
     if not data.resources_df.empty:
-        found.append(resources(data, "tbl-resources", data.arms, "every arm"))
+        found += [resources(data, "tbl-resources", data.arms, "every arm"), cpu_overhead(data)]
     return [table for table in found if table is not None and not table.frame.empty]
 
 
@@ -89,7 +86,7 @@ def configurations(data: ReportData) -> TableFloat:
             ],
         }
     )
-    return TableFloat("tbl-configurations", frame, "What each configuration is.", DESCRIBE, text_columns=3)
+    return TableFloat("tbl-configurations", frame, "What each configuration is.", DESCRIBE)
 
 
 def parameters(data: ReportData) -> TableFloat:
@@ -136,9 +133,7 @@ def parameters(data: ReportData) -> TableFloat:
         ("Seed of the schedule", str(study.seed)),
     ]
     caption = "Design, load and analysis: fixed before anything was measured."
-    return TableFloat(
-        "tbl-parameters", pd.DataFrame(rows, columns=["Parameter", "Value"]), caption, CHECK, text_columns=2
-    )
+    return TableFloat("tbl-parameters", pd.DataFrame(rows, columns=["Parameter", "Value"]), caption, CHECK)
 
 
 def versions(data: ReportData) -> TableFloat:
@@ -166,7 +161,7 @@ def versions(data: ReportData) -> TableFloat:
         ("Architecture", _seen(node.get("architecture") for node in nodes)),
     ]
     frame = pd.DataFrame([row for row in rows if row[1]], columns=["Component", "Version"])
-    return TableFloat("tbl-versions", frame, "Versions, as recorded with every run.", CHECK, text_columns=2)
+    return TableFloat("tbl-versions", frame, "Versions, as recorded with every run.", CHECK)
 
 
 def images(data: ReportData) -> TableFloat:
@@ -178,9 +173,7 @@ def images(data: ReportData) -> TableFloat:
     }
     rows = [(f"`{image}`", f"`{digest[:16]}`" if digest else "–") for image, digest in sorted(seen)]
     caption = "Images that ran: reference, and the first sixteen hex digits of the SHA-256 digest reported by the node."
-    return TableFloat(
-        "tbl-images", pd.DataFrame(rows, columns=["Image", "Digest"]), caption, CHECK, text_columns=2
-    )
+    return TableFloat("tbl-images", pd.DataFrame(rows, columns=["Image", "Digest"]), caption, CHECK)
 
 
 def ledger(data: ReportData) -> TableFloat:
@@ -218,7 +211,8 @@ def ledger(data: ReportData) -> TableFloat:
     frame = pd.DataFrame(rows, columns=heads)
     total = pd.DataFrame([["all", *frame[heads[1:]].sum()]], columns=heads)
     caption = (
-        "Runs planned, repeated and measured, and their verdicts. A broken attempt was ended by the infrastructure, is kept "
+        "Runs planned, repeated and measured, and their verdicts. A broken attempt was ended by the "
+        "infrastructure, is kept "
         "with its reason, and was repeated in place."
     )
     return TableFloat("tbl-ledger", pd.concat([frame, total], ignore_index=True).astype(str), caption, CHECK)
@@ -238,8 +232,11 @@ def gates(data: ReportData) -> TableFloat | None:
         for name in counts
     ]
     heads = ["Gate", "What it looks at", "pass", "warn", "fail", "not available"]
-    caption = "Validity gates over all runs. A gate that this testbed cannot read is counted as not available, not as passed."
-    return TableFloat("tbl-gates", pd.DataFrame(rows, columns=heads), caption, CHECK, text_columns=2)
+    caption = (
+        "Validity gates over all runs. "
+        "A gate that this testbed cannot read is counted as not available, not as passed."
+    )
+    return TableFloat("tbl-gates", pd.DataFrame(rows, columns=heads), caption, CHECK)
 
 
 def omission(data: ReportData) -> TableFloat:
@@ -275,8 +272,10 @@ def omission(data: ReportData) -> TableFloat:
         "hidden requests",
     ]
     caption = (
-        "Bound on coordinated omission, the worst run of each cell. Never sent: share of the schedule that was not sent. A "
-        "stall of all connections shorter than the stall covered (connections over rate) delays no request of the schedule; "
+        "Bound on coordinated omission, the worst run of each cell. Never sent: share of the schedule "
+        "that was not sent. A "
+        "stall of all connections shorter than the stall covered (connections over rate) delays no "
+        "request of the schedule; "
         "hidden requests are those that a longer one can have kept back."
     )
     return TableFloat("tbl-omission", pd.DataFrame(rows, columns=heads), caption, CHECK)
@@ -295,11 +294,13 @@ def latency(data: ReportData, label: str, arms: list[tuple[str, str]], whose: st
         What the caption says of them.
     """
     quantiles = sorted(float(q) for q in data.cells_df["quantile"].unique())
-    cells = data.cells_df.set_index(["mesh", "configuration", "target_rps"])
+    mine = data.cells_df[pd.MultiIndex.from_frame(data.cells_df[["mesh", "configuration"]]).isin(arms)]
+    notes = _Notes(mine)
+    cells = mine.set_index(["mesh", "configuration", "target_rps"])
     rows, flagged = [], False
     for rate in data.rates:
         for arm in arms:
-            runs = _cell_runs(data, arm, rate)
+            runs = _cell_runs(data, arm, rate, data.counted_runs_df)
             if runs.empty or (*arm, rate) not in cells.index:
                 continue
             cell = cells.loc[[(*arm, rate)]].set_index("quantile")
@@ -308,7 +309,7 @@ def latency(data: ReportData, label: str, arms: list[tuple[str, str]], whose: st
             name = style.arm_label(*arm) + ("" if verdict == "ok" else f"{LINE_BREAK}*{verdict}*")
             row = [name, str(rate), formats.significant(runs["achieved_rps"].mean(), 4)]
             row.append(formats.milliseconds(runs["mean_s"].mean()))
-            row += [_quantile_cell(cell, q) for q in quantiles]
+            row += [_quantile_cell(cell, q, notes) for q in quantiles]
             rows.append(row)
     heads = ["Solution", "target RPS", "RPS", "Mean"]
     heads += [PERCENTILE_HEADS.get(q, f"{q * 100:g}th") for q in quantiles]
@@ -321,6 +322,7 @@ def latency(data: ReportData, label: str, arms: list[tuple[str, str]], whose: st
         f" {formats.NOT_ESTIMABLE}: not estimable from these data." if formats.NOT_ESTIMABLE in text else ""
     )
     caption += " A cell that is not ok is shown and not compared." if flagged else ""
+    caption += notes.sentence()
     return TableFloat(label, frame, caption, DESCRIBE)
 
 
@@ -331,6 +333,7 @@ def overhead(data: ReportData) -> TableFloat:
         ["mesh", "configuration", "target_rps", "quantile"]
     )
     typical = frame[frame["estimand"] == "typical"]
+    notes = _Notes(typical)
     rows = []
     for row in _in_order(typical):
         key = (row.mesh, row.configuration, row.target_rps, row.quantile)
@@ -345,7 +348,7 @@ def overhead(data: ReportData) -> TableFloat:
                 "" if other is None else _stacked(other.overhead_ratio, other.ratio_low, other.ratio_high),
                 formats.count(row.n_blocks),
                 formats.significant(row.sd_log, 2),
-                str(row.verdict),
+                str(row.verdict) + notes.mark(getattr(row, "warnings", "")),
             ]
         )
     heads = [
@@ -360,10 +363,12 @@ def overhead(data: ReportData) -> TableFloat:
         "verdict",
     ]
     caption = (
-        "Overhead against no mesh, paired by block. Ratio: typical deployment, the mean over blocks on the log scale; "
+        "Overhead against no mesh, paired by block. Ratio: typical deployment, the mean over blocks on "
+        "the log scale; "
         "difference: mean over the same blocks; merged ratio: quantile of the pooled distributions. "
-        f"{_interval_words(data)} Sd of log: spread of the block ratios on the log scale. Intervals are not adjusted for "
-        "the number of comparisons."
+        f"{_interval_words(data)} Sd of log: spread of the block ratios on the log scale. Intervals are "
+        "not adjusted for "
+        f"the number of comparisons; verdicts are.{notes.sentence()}"
     )
     return TableFloat("tbl-overhead", pd.DataFrame(rows, columns=heads), caption, COMPARE)
 
@@ -388,7 +393,8 @@ def control(data: ReportData) -> TableFloat | None:
         return None
     heads = ["target RPS", "percentile", "ratio", "difference (ms)", "blocks", "sd of log"]
     caption = (
-        "A/A control: the second deployment without a mesh against the first of the same block. The truth is one; what is "
+        "A/A control: the second deployment without a mesh against the first of the same block. The truth "
+        "is one; what is "
         f"seen is noise. {_interval_words(data)}"
     )
     return TableFloat("tbl-control", pd.DataFrame(rows, columns=heads), caption, COMPARE)
@@ -418,7 +424,7 @@ def resources(data: ReportData, label: str, arms: list[tuple[str, str]], whose: 
     rows = []
     for rate in data.rates:
         for arm in arms:
-            frame = data.resources_df
+            frame = data.counted(data.resources_df)
             frame = frame[
                 (frame["mesh"] == arm[0]) & (frame["configuration"] == arm[1]) & (frame["target_rps"] == rate)
             ]
@@ -434,10 +440,78 @@ def resources(data: ReportData, label: str, arms: list[tuple[str, str]], whose: 
     frame = pd.DataFrame(rows, columns=["Solution", "target RPS", *(head for head, *_ in columns)])
     frame = frame.loc[:, [name for name in frame.columns if not (frame[name] == formats.DASH).all()]]
     caption = (
-        f"RAM and CPU of {whose}. RAM: median working set in MiB; CPU: in mCPU; over the window of each run. Mean over runs, "
+        f"RAM and CPU of {whose}. RAM: median working set in MiB; CPU: in mCPU; over the window of each "
+        "run. Mean over runs, "
         "below it the smallest and the largest run."
     )
     return TableFloat(label, frame, caption, RESOURCES)
+
+
+class _Notes:
+    """Cautions of the rows of a table: letters where they apply, explanations for the caption.
+
+    A caution that every row carries gets no letter.
+    """
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        texts = frame["warnings"] if "warnings" in frame else pd.Series("", index=frame.index)
+        lists = [self._names(text) for text in texts]
+        names = list(dict.fromkeys(name for row in lists for name in row))
+        self.everywhere = [name for name in names if all(name in row for row in lists)]
+        self._letters = dict(
+            zip([n for n in names if n not in self.everywhere], "abcdefghijkl", strict=False)
+        )
+
+    @staticmethod
+    def _names(text: object) -> list[str]:
+        return (
+            [name.strip() for name in str(text).split(";") if name.strip()] if isinstance(text, str) else []
+        )
+
+    def mark(self, warnings: object) -> str:
+        """Return the superscript letters of a row's cautions, or an empty string."""
+        letters = ",".join(self._letters[name] for name in self._names(warnings) if name in self._letters)
+        return f"^{letters}^" if letters else ""
+
+    def sentence(self) -> str:
+        """Return the explanations of all cautions."""
+        known = {str(name): text for name, text in EXPLANATIONS.items()}
+        parts = [f"{letter}: {known.get(name, name)}" for name, letter in self._letters.items()]
+        parts += [f"all rows: {known.get(name, name)}" for name in self.everywhere]
+        return f" Cautions: {'; '.join(parts)}." if parts else ""
+
+
+def cpu_overhead(data: ReportData) -> TableFloat | None:
+    """Return CPU per request on the path of a request (service and sidecars), against no mesh."""
+    frame = data.resource_comparisons_df
+    if frame.empty:
+        return None
+    frame = frame[(frame["role"] == "data-plane") & (frame["mesh"] != "baseline")].assign(quantile=0.0)
+    notes = _Notes(frame)
+    rows = [
+        [
+            style.arm_label(row.mesh, row.configuration),
+            str(int(row.target_rps)),
+            _stacked(row.cpu_s_per_request, row.cpu_low_s_per_request, row.cpu_high_s_per_request, scale=1e6),
+            _stacked(
+                row.overhead_s_per_request,
+                row.difference_low_s_per_request,
+                row.difference_high_s_per_request,
+                scale=1e6,
+                sign=True,
+            ),
+            _stacked(row.overhead_ratio, row.ratio_low, row.ratio_high) + notes.mark(row.warnings),
+            formats.count(row.n_blocks),
+        ]
+        for row in _in_order(frame)
+    ]
+    heads = ["Solution", "target RPS", "µs per request", "difference (µs)", "ratio", "blocks"]
+    caption = (
+        "CPU time per request on the path of a request (service and both sidecars), and its overhead "
+        "against no mesh, "
+        f"paired by block. {_interval_words(data)}{notes.sentence()}"
+    )
+    return TableFloat("tbl-cpu-overhead", pd.DataFrame(rows, columns=heads), caption, RESOURCES)
 
 
 def _mean_and_range(values: pd.Series) -> str:
@@ -445,17 +519,18 @@ def _mean_and_range(values: pd.Series) -> str:
     if values.empty:
         return formats.DASH
     mean = float(values.mean())
-    return f"{formats.significant(mean)}{LINE_BREAK}{formats.interval(values.min(), values.max(), formats.decimals(mean))}"
+    limits = formats.interval(values.min(), values.max(), formats.decimals(mean))
+    return f"{formats.significant(mean)}{LINE_BREAK}{limits}"
 
 
-def _quantile_cell(cell: pd.DataFrame, quantile: float) -> str:
+def _quantile_cell(cell: pd.DataFrame, quantile: float, notes: _Notes) -> str:
     """Return one cell of a latency table: estimate, mark of estimability, interval below."""
     if quantile not in cell.index:
         return formats.DASH
     row = cell.loc[quantile]
     if row["estimable"] == formats.NOT_ESTIMABLE or not formats.is_number(row["estimate_s"]):
         return formats.NOT_ESTIMABLE
-    mark = "†" if row["estimable"] == "dagger" else ""
+    mark = ("†" if row["estimable"] == "dagger" else "") + notes.mark(row.get("warnings"))
     value, low, high = (float(row[name]) * 1e3 for name in ("estimate_s", "low_s", "high_s"))
     places = formats.decimals(value)
     limits = formats.interval(low, high, places)
@@ -499,8 +574,10 @@ def _in_order(frame: pd.DataFrame) -> list[Any]:
     )
 
 
-def _cell_runs(data: ReportData, arm: tuple[str, str], rate: int) -> pd.DataFrame:
-    runs = data.runs_df
+def _cell_runs(
+    data: ReportData, arm: tuple[str, str], rate: int, runs: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    runs = data.runs_df if runs is None else runs
     return runs[(runs["mesh"] == arm[0]) & (runs["configuration"] == arm[1]) & (runs["target_rps"] == rate)]
 
 

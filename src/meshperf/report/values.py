@@ -29,6 +29,9 @@ def measured(data: ReportData) -> dict[str, bool]:
         "claims": data.n_blocks >= 6,
         "distributions": not data.histograms_df.empty,
         "resources": not data.resources_df.empty,
+        "cpu_overhead": bool((data.resource_comparisons_df["mesh"] != "baseline").any())
+        if len(data.resource_comparisons_df)
+        else False,
         "control": bool((data.comparisons_df["mesh"] == "baseline").any())
         if len(data.comparisons_df)
         else False,
@@ -78,7 +81,7 @@ def collect(data: ReportData) -> dict[str, Any]:
             "day": f"{started.min():%-d %B %Y}",
             "runs": formats.plural(len(runs), "run"),
             "ok": formats.count(n_ok),
-            "not_ok": formats.count(len(runs) - n_ok),
+            "not_ok": formats.plural(len(runs) - n_ok, "run"),
             "attempts": formats.plural(len(data.attempts), "broken attempt"),
             "requests": formats.count(runs["n_requests"].sum()),
             "worst_missing": formats.percent(runs["missing_fraction"].max()),
@@ -222,7 +225,8 @@ def _provenance(data: ReportData) -> dict[str, str]:
 
 def _resources(data: ReportData) -> dict[str, str]:
     """Return the range over arms of what both sidecars of a request cost."""
-    proxies = data.resources_df[data.resources_df["role"].isin(["sidecar-server", "sidecar-client"])]
+    counted = data.counted(data.resources_df)
+    proxies = counted[counted["role"].isin(["sidecar-server", "sidecar-client"])]
     if proxies.empty:
         return {"proxies": "no sidecar was measured"}
     by_run = proxies.groupby(["mesh", "configuration", "target_rps", "block", "deployment"])
@@ -235,7 +239,8 @@ def _resources(data: ReportData) -> dict[str, str]:
     cpu, memory = mean["cpu_s_per_request"] * 1e6, mean["working_set_median_bytes"] / 2**20
     return {
         "proxies": (
-            f"between {formats.significant(cpu.min())} and {formats.significant(cpu.max())} µs of CPU per request and "
+            f"between {formats.significant(cpu.min())} and {formats.significant(cpu.max())} µs of CPU per "
+            "request and "
             f"between {formats.significant(memory.min())} and {formats.significant(memory.max())} MiB of memory"
         )
     }
