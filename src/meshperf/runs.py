@@ -9,10 +9,11 @@ A run directory appears by one rename, so that a run that exists is complete. An
 infrastructure broke leaves a record below ``attempts/`` and no run.
 """
 
+import glob
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -206,9 +207,10 @@ def read_record(path: str | Path) -> dict[str, Any]:
 
 def iter_keys(campaign_dir: Path) -> Iterator[RunKey]:
     """Yield the keys of the runs on disk, in the order of their paths."""
-    for path in sorted(campaign_dir.glob(f"*/*/*/block-*/{RECORD}")):
+    # Unlike Path.glob, glob bears that a directory is renamed meanwhile, and leaves hidden ones alone.
+    for path in sorted(glob.iglob(f"*/*/*/block-*/{RECORD}", root_dir=campaign_dir)):
         try:
-            key = RunKey.parse(path.parent.relative_to(campaign_dir))
+            key = RunKey.parse(PurePath(path).parent)
         except ValueError:
             continue
         yield key

@@ -93,7 +93,13 @@ def write_directory(path: Path, files: Mapping[str, bytes], top: Path) -> None:
 def remove_leftovers(top: Path) -> list[Path]:
     """Remove what dead writers left below a directory, and return it. What a living one is writing stays."""
     removed = []
-    for path in sorted(top.rglob(f"{HIDDEN}*")):
+    found = [
+        Path(directory, name)
+        for directory, directories, files in os.walk(top)
+        for name in (*directories, *files)
+        if name.startswith(HIDDEN)
+    ]
+    for path in sorted(found):
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:
