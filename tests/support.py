@@ -110,8 +110,7 @@ def make_synthetic_campaign(
     clock = STARTED
     while True:
         deployments = schedule(study, n_makeup)
-        orders = {key: deployment.order for deployment in deployments for key in deployment.run_keys()}
-        for key in run_keys(deployments):
+        for order, key in enumerate(run_keys(deployments), 1):
             if runs.is_complete(campaign_dir, key) or key in leave_out:
                 continue
             factor = ratios.get(key.arm, 1.0) * np.exp(
@@ -127,7 +126,7 @@ def make_synthetic_campaign(
                 median_s=BASELINE_MEDIAN_S * float(factor),
                 rng=np.random.default_rng(_entropy(seed, "requests", str(key))),
                 started=clock,
-                order=orders[key],
+                order=order,
                 attempt=runs.next_attempt(campaign_dir, key),
                 verdict=(verdicts or {}).get(key, "ok"),
                 achieved_ratio=(achieved_ratio or {}).get(key, 1.0),

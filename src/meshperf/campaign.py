@@ -178,12 +178,13 @@ def seal(campaign_dir: Path) -> Path:
     with storage.exclusive(campaign_dir, "writing into"):
         if not sums.exists():
             runs.clean_stale(campaign_dir)
+            _remove_notes(campaign_dir)
             _refuse_problems(campaign_dir, list(_content_problems(campaign_dir, study)))
             storage.write_file(campaign_dir / CRATE, _crate(campaign_dir, study))
             lines = [f"{_sha256(campaign_dir / name)}  {name}\n" for name in _file_names(campaign_dir)]
             storage.write_file(sums, "".join(lines).encode())
         else:
-            _refuse_problems(campaign_dir, list(_checksum_problems(campaign_dir)))
+            _refuse_problems(campaign_dir, list(checksum_problems(campaign_dir)))
     _register(campaign_dir, study)
     return sums
 
@@ -205,7 +206,7 @@ def verify(campaign_dir: Path, study: Study | None = None) -> list[str]:
         check_design(study, campaign_dir)
     except MeshperfError as error:
         return [str(error)]
-    return [*_checksum_problems(campaign_dir), *_content_problems(campaign_dir, study)]
+    return [*checksum_problems(campaign_dir), *_content_problems(campaign_dir, study)]
 
 
 def _schedule_record(study: Study) -> list[dict[str, Any]]:
@@ -228,7 +229,8 @@ def _refuse_problems(campaign_dir: Path, problems: list[str]) -> None:
         raise MeshperfError(f"the campaign {campaign_dir} cannot be sealed: {problems[0]}{more}")
 
 
-def _checksum_problems(campaign_dir: Path) -> Iterator[str]:
+def checksum_problems(campaign_dir: Path) -> Iterator[str]:
+    """Yield a sentence for each file of a sealed campaign that was changed, deleted or added since."""
     sums = campaign_dir / runs.CHECKSUMS
     if not sums.exists():
         yield (
@@ -360,6 +362,15 @@ def _summary(campaign_dir: Path, study: Study) -> dict[str, Any]:
         "sha256sums_sha256": _sha256(campaign_dir / runs.CHECKSUMS),
         "licence": "CC-BY-4.0",
     }
+
+
+def _remove_notes(campaign_dir: Path) -> None:
+    """Remove the note of an attempt whose process was killed after the run was written: nothing was broken."""
+    attempts = campaign_dir / runs.ATTEMPTS
+    for path in attempts.glob(".*"):
+        path.unlink()
+    if attempts.is_dir() and not any(attempts.iterdir()):
+        attempts.rmdir()
 
 
 def _period(campaign_dir: Path) -> tuple[str, str]:

@@ -204,7 +204,7 @@ def doctor(arguments: tuple[str, ...]) -> None:
     """Say what this machine has, what is missing, and the command that mends it."""
     from meshperf import doctor as checks
 
-    sys.exit(checks.main(list(arguments)))
+    sys.exit(checks.main(list(arguments), click.echo))
 
 
 def main() -> None:

@@ -208,7 +208,8 @@ def read_record(path: str | Path) -> dict[str, Any]:
 def iter_keys(campaign_dir: Path) -> Iterator[RunKey]:
     """Yield the keys of the runs on disk, in the order of their paths."""
     # Unlike Path.glob, glob bears that a directory is renamed meanwhile, and leaves hidden ones alone.
-    for path in sorted(glob.iglob(f"*/*/*/block-*/{RECORD}", root_dir=campaign_dir)):
+    records = glob.iglob(f"*/*/*/block-*/{RECORD}", root_dir=campaign_dir)  # noqa: PTH207
+    for path in sorted(records):
         try:
             key = RunKey.parse(PurePath(path).parent)
         except ValueError:
