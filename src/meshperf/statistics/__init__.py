@@ -9,7 +9,8 @@ module              contents
 ``quantiles``       run CDFs, quantiles of binned latencies, their quantisation bounds
 ``estimability``    which quantiles the data can support, what unsent requests could have hidden
 ``bootstrap``       block weights (all resamples up to 8 blocks) and block intervals
-``effect``          paired ratios, differences and merged ratios of quantiles
+``effect``          paired ratios, differences and merged ratios of quantiles, verdicts
+``multiplicity``    corrections for many tests
 ``permutation``     smallest p-value of a blocked design
 ==================  ==========================================================================
 

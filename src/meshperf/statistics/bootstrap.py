@@ -212,7 +212,7 @@ def merged_quantile_interval(
     -----
     The interval contains the variance between blocks, so two overlapping cell intervals are not a comparison.
     """
-    cdf = _matrix(cdf)
+    cdf = cdf_matrix(cdf)
     return block_interval(
         lambda weights: best_log_quantile(weights @ cdf, edges_s, q),
         cdf.shape[0],
@@ -223,7 +223,8 @@ def merged_quantile_interval(
     )
 
 
-def _matrix(cdf: ArrayLike) -> NDArray[np.float64]:
+def cdf_matrix(cdf: ArrayLike) -> NDArray[np.float64]:
+    """Check that there is one finite CDF per block and return them as an array of shape (r, n_bins)."""
     cdf = np.asarray(cdf, dtype=float)
     if cdf.ndim != 2 or cdf.shape[0] == 0 or not np.isfinite(cdf).all():
         raise StatisticsError(f"one finite CDF per block is needed, got shape {cdf.shape}")

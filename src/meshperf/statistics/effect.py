@@ -6,11 +6,19 @@ deployment can expect. *Merged*: the ratio of the quantiles of the mean CDFs, wh
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr
 
-from meshperf.statistics.bootstrap import _matrix, block_interval, mean_interval
+from meshperf.statistics.bootstrap import (
+    MIN_BLOCKS_CLAIM,
+    MIN_BLOCKS_INTERVAL,
+    block_interval,
+    cdf_matrix,
+    mean_interval,
+)
 from meshperf.statistics.quantiles import best_log_quantile, quantile_bounds
 from meshperf.statistics.results import Interval, StatisticsError
 
@@ -131,9 +139,80 @@ def leave_one_out_range(d: ArrayLike) -> tuple[float, float]:
 
 
 def _pair(cdf: ArrayLike, baseline_cdf: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    cdf, baseline_cdf = _matrix(cdf), _matrix(baseline_cdf)
+    cdf, baseline_cdf = cdf_matrix(cdf), cdf_matrix(baseline_cdf)
     if cdf.shape != baseline_cdf.shape:
         raise StatisticsError(
             f"arm and baseline need the same blocks and bins: {cdf.shape}, {baseline_cdf.shape}"
         )
     return cdf, baseline_cdf
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One of the closed list of verdicts, and why.
+
+    Attributes
+    ----------
+    verdict : str
+        "slower", "faster", "equivalent", "undecided", "resolution-limited", "not estimable" or "too few
+        blocks"; the analysis adds "not comparable (...)" for cells that are not compared at all.
+    reason : str
+        One clause.
+    """
+
+    verdict: str
+    reason: str
+
+
+def verdict(
+    ratio: Interval,
+    *,
+    p_adjusted: float | None,
+    alpha: float,
+    bracket: tuple[float, float],
+    noise_limit: float = 0.0,
+    equivalence: Interval | None = None,
+    margin: float | None = None,
+) -> Verdict:
+    """Say what a comparison supports.
+
+    Parameters
+    ----------
+    ratio : Interval
+        Typical ratio.
+    p_adjusted : float or None
+        p-value corrected for its family; None for an exploratory comparison, which supports no claim.
+    alpha : float
+        Level of the test.
+    bracket : tuple of float
+        What binning leaves open of the merged ratio (:func:`resolution_bracket`).
+    noise_limit : float
+        95th percentile of |log ratio| between the two baselines of the same cell: a smaller effect is not
+        told from noise.
+    equivalence : Interval, optional
+        Typical ratio at confidence 1 − 2α, which makes the comparison with `margin` a TOST (Schuirmann 1987).
+    margin : float, optional
+        Equivalent when `equivalence` lies in [1/(1 + margin), 1 + margin].
+    """
+    if ratio.n < MIN_BLOCKS_CLAIM:
+        need = f"{MIN_BLOCKS_INTERVAL} for an interval and {MIN_BLOCKS_CLAIM} for a claim"
+        return Verdict("too few blocks", f"{ratio.n} complete blocks, {need} are needed")
+    if not ratio.has_interval or (equivalence is not None and not equivalence.has_interval):
+        return Verdict("not estimable", "the log ratio of a block is not a number, or all blocks are equal")
+    if margin is not None and equivalence is not None:
+        low, high = 1 / (1 + margin), 1 + margin
+        if low <= equivalence.low and equivalence.high <= high:
+            level = f"{100 * equivalence.confidence:.0f} %"
+            return Verdict("equivalent", f"the {level} interval lies within the margin of {100 * margin:g} %")
+    if p_adjusted is None:
+        return Verdict("undecided", "exploratory: interval only")
+    if np.isnan(p_adjusted):
+        return Verdict("undecided", "no test was possible")
+    if p_adjusted > alpha:
+        return Verdict("undecided", f"adjusted p = {p_adjusted:.2g} is above {alpha:g}")
+    effect = float(np.log(ratio.estimate))
+    if abs(effect) <= noise_limit:
+        return Verdict("undecided", "no larger than the differences between the two baselines")
+    if bracket[0] <= 1 <= bracket[1]:
+        return Verdict("resolution-limited", "the effect is smaller than the histogram's bins")
+    return Verdict("slower" if effect > 0 else "faster", f"adjusted p = {p_adjusted:.2g}")

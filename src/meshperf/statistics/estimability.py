@@ -118,6 +118,8 @@ def estimability(
     -----
     The second condition keeps one bad run from being the tail: the exceedances must come from at least 3
     effective runs (2 for a dagger) by Kish (1965), met to within 5 % because equality needs identical runs.
+    With fewer than 3 runs neither φ nor Kish's number says anything; then n(1 − q) alone must reach the limit, and
+    the label is a dagger at best.
     """
     exceeding = np.asarray(exceeding, dtype=float)
     if not 0 < q < 1:
@@ -130,6 +132,9 @@ def estimability(
     kish = float(exceeding.sum() ** 2 / squares) if squares > 0 else 0.0
     effective = expected / phi
     few_runs = StatisticsWarning.SingleRunTail
+    if exceeding.size < EFFECTIVE_RUNS[1] and expected >= limits[0]:
+        reason = f"{exceeding.size} runs cannot show how much requests depend on each other"
+        return Estimability("dagger", expected, phi, kish, exceeding.size, reason, (few_runs,))
     for label, limit, runs in zip(("ok", "dagger"), limits[::-1], EFFECTIVE_RUNS[::-1], strict=True):
         if effective >= limit and kish >= _KISH_TOLERANCE * runs:
             warnings = () if kish >= _KISH_TOLERANCE * EFFECTIVE_RUNS[1] else (few_runs,)
