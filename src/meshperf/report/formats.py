@@ -48,6 +48,12 @@ def interval(low: object, high: object, places: int) -> str:
     return f"[{fixed(low, places)}, {fixed(high, places)}]"
 
 
+def interval_decimals(value: float, low: float, high: float) -> int:
+    """Return the decimals of an estimate with an interval: three digits of it, but two of half the interval's width."""
+    half = (high - low) / 2
+    return min(decimals(value), decimals(half, 2)) if half > 0 else decimals(value)
+
+
 def with_interval(value: object, low: object, high: object, *, scale: float = 1.0, sign: bool = False) -> str:
     """Return ``value [low, high]`` after multiplying by ``scale``; without the interval where there is none.
 
@@ -63,13 +69,13 @@ def with_interval(value: object, low: object, high: object, *, scale: float = 1.
     if not is_number(value):
         return DASH
     scaled = float(value) * scale  # type: ignore[arg-type]
-    places = decimals(scaled)
-    text = fixed(scaled, places)
-    if sign and scaled > 0:
-        text = f"+{text}"
     if not (is_number(low) and is_number(high)):
-        return text
-    return f"{text} {interval(float(low) * scale, float(high) * scale, places)}"  # type: ignore[arg-type]
+        text = significant(scaled)
+        return f"+{text}" if sign and scaled > 0 else text
+    low, high = float(low) * scale, float(high) * scale  # type: ignore[arg-type]
+    places = interval_decimals(scaled, low, high)
+    text = fixed(scaled, places)
+    return f"{'+' if sign and scaled > 0 else ''}{text} {interval(low, high, places)}"
 
 
 def milliseconds(value_s: object) -> str:

@@ -526,13 +526,14 @@ def _mean_and_range(values: pd.Series) -> str:
 def _quantile_cell(cell: pd.DataFrame, quantile: float, notes: _Notes) -> str:
     """Return one cell of a latency table: estimate, mark of estimability, interval below."""
     if quantile not in cell.index:
-        return formats.DASH
+        return formats.NOT_ESTIMABLE
     row = cell.loc[quantile]
     if row["estimable"] == formats.NOT_ESTIMABLE or not formats.is_number(row["estimate_s"]):
         return formats.NOT_ESTIMABLE
     mark = ("†" if row["estimable"] == "dagger" else "") + notes.mark(row.get("warnings"))
     value, low, high = (float(row[name]) * 1e3 for name in ("estimate_s", "low_s", "high_s"))
-    places = formats.decimals(value)
+    known = formats.is_number(low) and formats.is_number(high)
+    places = formats.interval_decimals(value, low, high) if known else formats.decimals(value)
     limits = formats.interval(low, high, places)
     return f"{formats.fixed(value, places)}{mark}" + (f"{LINE_BREAK}{limits}" if limits else "")
 
@@ -544,7 +545,8 @@ def _stacked(value: object, low: object, high: object, **kwargs: Any) -> str:
 
 def _interval_words(data: ReportData) -> str:
     level = formats.percent(data.study.analysis.confidence)
-    n_blocks = formats.plural(data.n_blocks, "block")
+    fewest, most = int(data.cells_df["n_blocks"].min()), int(data.cells_df["n_blocks"].max())
+    n_blocks = formats.plural(most, "block") if fewest == most else f"{fewest} to {most} blocks"
     if data.cells_df["low_s"].notna().any():
         return f"Below an estimate, its {level} interval over {n_blocks}."
     return f"With {n_blocks}, too few blocks for intervals."

@@ -82,7 +82,7 @@ def collect(data: ReportData) -> dict[str, Any]:
             "runs": formats.plural(len(runs), "run"),
             "ok": formats.count(n_ok),
             "not_ok": formats.plural(len(runs) - n_ok, "run"),
-            "attempts": formats.plural(len(data.attempts), "broken attempt"),
+            "attempts": formats.plural(len(data.attempts), "attempt"),
             "requests": formats.count(runs["n_requests"].sum()),
             "worst_missing": formats.percent(runs["missing_fraction"].max()),
             "longest_stall": f"{formats.milliseconds(runs['longest_stall_s'].max())} ms",
@@ -193,7 +193,7 @@ def _testbed(data: ReportData) -> dict[str, str]:
 
 def _provenance(data: ReportData) -> dict[str, str]:
     commits = dict.fromkeys(
-        str(record.get("meshperf", {}).get("commit", "unknown"))[:12]
+        str(record.get("meshperf", {}).get("commit") or "unknown")[:12]
         + (" (with uncommitted changes)" if record.get("meshperf", {}).get("dirty") else "")
         for record in data.records
     )

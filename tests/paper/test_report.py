@@ -1,0 +1,325 @@
+"""The rendered report of a synthetic study: what a reader of the HTML and of the PDF gets."""
+
+import html
+import json
+import re
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pypdf
+import pytest
+from paper.paper_study import PAPER, analysed
+from support import make_study
+
+from meshperf.design import RunKey
+from meshperf.report import figures, tables, values
+
+NOT_A_NUMBER = re.compile(r"\b(nan|NaN|None|inf|undefined)\b")
+
+
+def text_of(page: str) -> str:
+    """What a reader sees of an HTML page: no scripts, no tags."""
+    page = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]+>", " ", page))
+
+
+@pytest.fixture(scope="module")
+def page(rendered):
+    return rendered.built.html.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def pdf(rendered):
+    return pypdf.PdfReader(rendered.built.pdf)
+
+
+@pytest.fixture(scope="module")
+def pdf_text(pdf):
+    return "\n".join(sheet.extract_text() for sheet in pdf.pages)
+
+
+def test_renders_fast(rendered):
+    assert rendered.built.seconds < 60
+
+
+def test_nothing_is_left_unresolved(page, pdf_text):
+    for text in (text_of(page), pdf_text):
+        assert not re.search(r"\{\{<|\?var:|\?@|@(fig|tbl|sec)-", text)
+        assert not NOT_A_NUMBER.search(text)
+
+
+def test_names_the_campaign_and_the_hash_of_its_data(rendered, page, pdf_text):
+    for text in (text_of(page), pdf_text):
+        assert rendered.report_data.campaign in text
+        assert rendered.report_data.data_hash in text
+
+
+def test_says_which_renderer_made_it(rendered, page, pdf_text):
+    if rendered.built.renderer.startswith("Quarto"):
+        pytest.skip("rendered by Quarto, which is what the title page would otherwise excuse")
+    for text in (text_of(page), pdf_text):
+        assert "because Quarto was not found" in text
+
+
+def test_floats_are_numbered_without_gaps_and_references_lead_to_them(page, pdf_text):
+    numbered = re.findall(r"\b(Figure|Table)\s([A-Z\d])\.(\d+):", text_of(page))
+    by_chapter = {}
+    for kind, chapter, number in numbered:
+        by_chapter.setdefault((kind, chapter), []).append(int(number))
+    assert {("Figure", "3"), ("Table", "3"), ("Figure", "A"), ("Table", "B")} <= set(by_chapter)
+    for numbers in by_chapter.values():
+        assert numbers == list(range(1, len(numbers) + 1))
+    assert Counter(numbered) == Counter(
+        re.findall(r"\b(Figure|Table)\s([A-Z\d])\.(\d+):", pdf_text.replace("\n", " "))
+    )
+    identifiers = set(re.findall(r'\bid="([^"]+)"', page))
+    for target in re.findall(r'href="#([^"]+)"', page):
+        assert target in identifiers
+
+
+def test_captions_end_with_notebook_campaign_and_data(rendered, page):
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page, flags=re.DOTALL)
+    assert len(captions) > 20
+    end = rf"Notebook 0\d-[\w-]+; campaign {rendered.report_data.campaign}; data {rendered.report_data.data_hash}\.$"
+    for caption in captions:
+        assert re.search(end, text_of(caption).strip()), caption
+
+
+def test_every_image_exists_and_is_described(rendered, page):
+    images = re.findall(r'<img src="([^"]+)" alt="([^"]*)"', page)
+    assert len(images) == page.count("<img ")
+    for source, alternative in images:
+        assert (rendered.out_dir / source).is_file()
+        assert len(alternative) > 40
+
+
+def test_html_needs_nothing_from_elsewhere(rendered, page):
+    links = re.findall(r'(?:src|href)="([^"]+)"', page)
+    files = [link for link in links if not re.match(r"#|data:|https://doi\.org/", link)]
+    assert files
+    for link in files:
+        assert (rendered.out_dir / link).is_file(), link
+
+
+def test_pdf_has_title_contents_bookmarks_and_page_numbers(pdf, pdf_text):
+    assert pdf.metadata.title == "What a service mesh costs"
+
+    def titles(outline):
+        for item in outline:
+            yield from titles(item) if isinstance(item, list) else [item.title]
+
+    bookmarks = list(titles(pdf.outline))
+    for wanted in ("Abstract", "1 Method", "3 Results", "A Performance evaluation", "References"):
+        assert wanted in bookmarks
+    assert "Contents" in pdf_text
+    last = pdf.pages[-1].extract_text().strip().splitlines()
+    assert str(len(pdf.pages) - 1) in last  # the title page carries no number
+
+
+def test_pdf_embeds_every_font(pdf):
+    fonts = set()
+    for sheet in pdf.pages:
+        for font in (sheet["/Resources"].get("/Font") or {}).values():
+            description = font.get_object()
+            for part in description.get("/DescendantFonts", [description]):
+                descriptor = part.get_object()["/FontDescriptor"].get_object()
+                fonts.add(descriptor["/FontName"])
+                assert {"/FontFile", "/FontFile2", "/FontFile3"} & set(descriptor)
+    assert fonts
+
+
+def test_synthetic_data_are_stamped_everywhere(rendered, page, pdf, pdf_text):
+    assert "SYNTHETIC DATA" in pdf.pages[0].extract_text()
+    assert "SYNTHETIC DATA" in text_of(page)[:600]
+    for caption in re.findall(r"<figcaption>(.*?)</figcaption>", page, flags=re.DOTALL):
+        assert "SYNTHETIC DATA" in caption
+    for figure in figures.floats(rendered.report_data):
+        for panel in figure.panels:
+            assert "SYNTHETIC DATA" in [text.get_text() for text in panel.draw().texts], panel.stem
+
+
+def test_headline_is_the_comparison_of_the_analysis(rendered, page):
+    frame = pd.read_csv(rendered.results_dir / "comparisons.csv")
+    row = frame.query(
+        "mesh == 'istio' and configuration == 'basic' and target_rps == 400"
+        " and quantile == 0.5 and estimand == 'typical'"
+    ).iloc[0]
+    assert 1.3 < row.overhead_ratio < 1.7  # the truth of the simulation is 1.5
+    wanted = f"{row.overhead_ratio:.2f} [{row.ratio_low:.2f}, {row.ratio_high:.2f}] times that of no mesh"
+    assert wanted in re.sub(r"\s+", " ", text_of(page))
+
+
+def test_latency_table_is_the_cells_of_the_analysis(rendered):
+    frame = pd.read_csv(rendered.results_dir / "cells.csv")
+    row = frame.query("mesh == 'baseline' and target_rps == 100 and quantile == 0.9").iloc[0]
+    printed = pd.read_csv(rendered.results_dir / "tables" / "latency.csv")
+    cell = printed[(printed["Solution"] == "no mesh") & (printed["target RPS"] == 100)]["90th"].item()
+    estimate, low, high = (
+        float(number) for number in re.findall(r"[\d.]+", cell.split("^")[0] + cell.split("^")[-1])[:3]
+    )
+    assert [estimate, low, high] == pytest.approx(
+        [row.estimate_s * 1e3, row.low_s * 1e3, row.high_s * 1e3], abs=0.006
+    )
+
+
+def test_ledger_counts_every_run_attempt_and_verdict(rendered):
+    ledger = pd.read_csv(rendered.results_dir / "tables" / "ledger.csv").set_index("Solution")
+    # 6 blocks, 2 rates: the baseline twice per block; one run degraded, one attempt broken (conftest).
+    assert ledger.loc["no mesh", ["planned", "measured", "ok"]].tolist() == [24, 24, 24]
+    assert ledger.loc["Istio, mTLS", ["planned", "measured", "ok", "degraded"]].tolist() == [12, 12, 11, 1]
+    assert ledger.loc["Istio, basic", "broken attempts"] == 1
+    assert ledger.loc["all", "measured"] == 48
+
+
+def test_annex_has_the_structure_of_the_thesis(page):
+    heads = [
+        re.sub(r"\s+", " ", text_of(head)).strip()
+        for head in re.findall(r"<h[123][^>]*>(.*?)</h[123]>", page, re.DOTALL)
+    ]
+    annex = heads[heads.index("A Performance evaluation") :]
+    assert annex == [
+        "A Performance evaluation",
+        "A.1 Comparison with the configuration basic",
+        "A.1.1 Graphics",
+        "A.1.2 Latencies table",
+        "A.1.3 Resource consumption table",
+        "A.2 Comparison with the configuration mTLS",
+        "A.2.1 Graphics",
+        "A.2.2 Latencies table",
+        "A.2.3 Resource consumption table",
+        "B Istio: feature impact on performance",
+        "B.1 Graphics",
+        "B.2 Latencies table",
+        "B.3 Resource consumption table",
+    ]
+
+
+def test_every_figure_has_its_numbers_beside_it(rendered):
+    directory = rendered.results_dir / "figures"
+    described = json.loads((directory / "figures.json").read_text(encoding="utf-8"))
+    stems = {path.stem for path in directory.glob("*.svg")}
+    assert stems == set(described) == {path.stem for path in directory.glob("*.csv")}
+    curve = pd.read_csv(directory / "cdf-all-400.csv")
+    for _, arm in curve.groupby(["mesh", "configuration"]):
+        assert (np.diff(arm["cdf"]) >= 0).all()
+        assert np.allclose(arm["cdf"] + arm["ccdf"], 1)
+
+
+def test_figures_are_vectors_with_text_as_paths(rendered):
+    for path in (rendered.results_dir / "figures").glob("*.svg"):
+        drawing = path.read_text(encoding="utf-8")
+        assert "<text" not in drawing, "text needs a font where the figure is read"
+        assert "<image" not in drawing, "a raster image"
+
+
+def test_the_same_study_gives_the_same_bytes(rendered, tmp_path):
+    again = rendered.build(tmp_path / "report")
+    assert again.html.read_bytes() == rendered.built.html.read_bytes()
+    assert again.pdf.read_bytes() == rendered.built.pdf.read_bytes()
+
+
+def test_executed_notebooks_are_published_and_linked(results_copy, tmp_path):
+    notebooks = results_copy.results_dir / "notebooks"
+    notebooks.mkdir()
+    (notebooks / "04-compare-arms.html").write_text("<p>executed</p>", encoding="utf-8")
+    built = results_copy.build(tmp_path / "report")
+    assert '<a href="notebooks/04-compare-arms.html">04-compare-arms</a>' in built.html.read_text(
+        encoding="utf-8"
+    )
+    assert (tmp_path / "report/notebooks/04-compare-arms.html").is_file()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Two blocks of one arm, without resources: half of the paper must go."""
+    study = make_study(
+        study="small", blocks=2, arms=[{"mesh": "istio", "configurations": ["mtls"]}], target_rps=[200]
+    )
+    made = analysed(tmp_path_factory.mktemp("small"), study, resources=False)
+    return made, made.build(made.out_dir).html.read_text(encoding="utf-8")
+
+
+def test_too_few_blocks_are_said_and_no_interval_is_printed(small):
+    _, page = small
+    text = re.sub(r"\s+", " ", text_of(page))
+    assert "too few blocks for intervals" in text
+    assert not re.search(r"\d \[\d", text)
+    assert "Brackets are" not in text
+    assert not NOT_A_NUMBER.search(text)
+
+
+def test_what_was_not_measured_is_left_out(small):
+    _, page = small
+    text = text_of(page)
+    assert "tbl-resources" not in page and "fig-resources" not in page
+    assert "Resource consumption" not in text
+    assert "feature impact" not in text  # one configuration only
+    assert "The rest (" not in text  # every run is ok
+
+
+def test_a_saturated_cell_is_shown_and_not_compared(tmp_path):
+    study = make_study(
+        study="saturated",
+        blocks=3,
+        target_rps=[200],
+        load={"connections": 4, "duration_s": 2.5, "slice_s": 2.5},
+    )
+    keys = [RunKey("istio", "mtls", 200, block, 1) for block in (1, 2, 3)]
+    made = analysed(
+        tmp_path, study, verdicts=dict.fromkeys(keys, "saturated"), achieved_ratio=dict.fromkeys(keys, 0.8)
+    )
+    latency = pd.read_csv(made.results_dir / "tables" / "latency.csv")
+    assert latency["Solution"].tolist() == ["no mesh", "Istio, basic", "Istio, mTLS *saturated*"]
+    overhead = pd.read_csv(made.results_dir / "tables" / "overhead.csv")
+    refused = overhead[overhead["Solution"] == "Istio, mTLS"]
+    assert set(refused["ratio"]) == {"–"}
+    assert refused["verdict"].str.startswith("not comparable (saturated)").all()
+    text = text_of(made.build(made.out_dir).html.read_text(encoding="utf-8"))
+    assert not NOT_A_NUMBER.search(text)
+
+
+def test_a_study_that_compares_nothing_still_has_a_report(tmp_path):
+    study = make_study(
+        study="nothing",
+        blocks=1,
+        target_rps=[200],
+        load={"connections": 4, "duration_s": 2.5, "slice_s": 2.5},
+    )
+    keys = [RunKey("istio", name, 200, 1, 1) for name in ("basic", "mtls")]
+    made = analysed(
+        tmp_path, study, verdicts=dict.fromkeys(keys, "saturated"), achieved_ratio=dict.fromkeys(keys, 0.8)
+    )
+    text = re.sub(r"\s+", " ", text_of(made.build(made.out_dir).html.read_text(encoding="utf-8")))
+    assert "No cell of this study could be compared with its baseline" in text
+
+
+def test_measured_data_are_not_stamped(rendered):
+    from dataclasses import replace
+
+    measured = replace(rendered.report_data, design={**rendered.report_data.design, "synthetic": False})
+    for item in (*figures.floats(measured), *tables.floats(measured)):
+        assert "SYNTHETIC" not in item.markdown(measured)
+    assert figures.floats(measured)[0].panels[0].draw().texts == []
+
+
+def test_every_variable_is_used(rendered):
+    sources = "".join(path.read_text(encoding="utf-8") for path in PAPER.glob("*.qmd"))
+    used = set(re.findall(r"\{\{< var ([\w.]+) >\}\}", sources))
+    defined = {
+        f"{group}.{name}" for group, names in values.collect(rendered.report_data).items() for name in names
+    }
+    assert defined == used
+
+
+def test_conditions_of_the_paper_are_those_that_are_defined(rendered):
+    sources = "".join(path.read_text(encoding="utf-8") for path in PAPER.glob("*.qmd"))
+    assert set(re.findall(r'meta="measured\.(\w+)"', sources)) == set(values.measured(rendered.report_data))
+
+
+@pytest.mark.parametrize("chapter", ["index.qmd", "results.qmd", "testbed.qmd"])
+def test_no_number_is_typed_into_prose_of_results(chapter):
+    prose = (PAPER / chapter).read_text(encoding="utf-8")
+    prose = re.sub(r"\{\{<.*?>\}\}|\{#[^}]*\}|@[\w-]+|p\d+", "", prose)
+    found = re.findall(r"\b\d[\d.,]*\s*(?:%|ms|s|µs|RPS|requests|MiB|mCPU|cores|blocks|runs)?", prose)
+    assert found == []
