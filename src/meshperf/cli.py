@@ -52,7 +52,10 @@ def cluster_status() -> None:
 
 @cluster.command("down")
 def cluster_down() -> None:
-    """Remove everything that was started here; a cluster of your own keeps all that is not ours."""
+    """Remove what was started here.
+
+    A cluster of your own stays, with all in it that is not ours.
+    """
     from meshperf import testbed
 
     click.echo(testbed.down())
@@ -77,7 +80,10 @@ def mesh_list() -> None:
 @cli.command("run")
 @click.argument("study", type=_STUDY)
 def run(study: Path) -> None:
-    """Measure what STUDY still lacks, and seal its campaign when it is complete."""
+    """Measure what STUDY still lacks, and seal it.
+
+    It may be interrupted at any time: the same command goes on where it stopped.
+    """
     from meshperf import campaign, pipeline, testbed
 
     loaded = _load(study)
@@ -115,9 +121,9 @@ def data_list() -> None:
     "--study", type=_STUDY, help="Check against this study instead of the one recorded with the campaign."
 )
 def data_verify(campaigns: tuple[str, ...], study: Path | None) -> None:
-    """Check every file of the campaigns (all of them if none is named) against checksums and design.
+    """Check campaigns against checksums and design.
 
-    A CAMPAIGN is an id, e.g. 2026-11-embedded, or a directory.
+    A CAMPAIGN is an id, e.g. 2026-11-embedded, or a directory; without one, all are checked.
     """
     from meshperf import campaign
 
@@ -141,7 +147,10 @@ def data_verify(campaigns: tuple[str, ...], study: Path | None) -> None:
 @data.command("seal")
 @click.argument("campaigns", nargs=-1, required=True, metavar="CAMPAIGN ...")
 def data_seal(campaigns: tuple[str, ...]) -> None:
-    """Finish complete campaigns for good: metadata, checksums and an entry in the registry."""
+    """Finish complete campaigns for good.
+
+    Writes metadata and checksums, and enters them into the registry.
+    """
     from meshperf import campaign
 
     for name in campaigns:
@@ -156,7 +165,7 @@ def study_group() -> None:
 @study_group.command("show")
 @click.argument("study", type=_STUDY)
 def study_show(study: Path) -> None:
-    """Print the design of STUDY: its random order, its runs and the time that it will take."""
+    """Print the random order of STUDY and how long it takes."""
     from meshperf.design import run_keys, schedule
     from meshperf.pipeline import DEPLOYMENT_S, RUN_OVERHEAD_S
 
@@ -201,7 +210,7 @@ def study_schema(output: Path | None, check: bool) -> None:
 @cli.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def doctor(arguments: tuple[str, ...]) -> None:
-    """Say what this machine has, what is missing, and the command that mends it."""
+    """Say what this machine has and what is missing."""
     from meshperf import doctor as checks
 
     sys.exit(checks.main(list(arguments), click.echo))

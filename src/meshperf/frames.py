@@ -66,9 +66,9 @@ RESOURCES_COLUMNS = (
 def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
     """Return ``runs_df``: one row per run, in measuring order.
 
-    ``order`` is the run's place in the measuring order, from 1. Latencies are in seconds and of successful requests; quantiles come from the slices, on the study-wide 1 %
-    grid. ``n_requests`` counts all requests, ``attempts`` those it took to measure the run, the broken ones
-    included.
+    Latencies are in seconds and of successful requests; quantiles come from the slices, on the study-wide 1 %
+    grid. ``order`` is the run's place in the measuring order, from 1. ``n_requests`` counts all requests,
+    ``attempts`` those it took to measure the run, the broken ones included.
 
     Raises
     ------

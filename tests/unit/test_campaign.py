@@ -58,7 +58,7 @@ def test_starting_again_changes_nothing(tmp_path):
 
 def test_another_design_is_refused(tmp_path):
     campaign.start(make_study(), tmp_path, {"kind": "embedded"})
-    with pytest.raises(MeshperfError, match="another design .*differs in seed, target_rps.*another id"):
+    with pytest.raises(MeshperfError, match=r"another design .*differs in seed, target_rps.*another id"):
         campaign.start(make_study(seed=8, target_rps=[100]), tmp_path, {"kind": "embedded"})
 
 
