@@ -47,4 +47,6 @@ rule all:
 
 
 onerror:
-    print(f"meshperf: the workflow of {STUDY_PATH} stopped: the first error above says why")
+    print(
+        f"meshperf: the workflow of {STUDY_PATH} stopped: the first error above says why"
+    )

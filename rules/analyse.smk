@@ -11,15 +11,19 @@ out: results/<study>/runs.csv                                     a row per run,
 
 rule check_runs:
     input:
-        unpack(campaign_data),
+        raw=RAW_DATA,
         study=STUDY_PATH,
-        verified=ancient("results/{study}/verify.json"),
+        verified="results/{study}/verify.json",
         notebook="notebooks/02-check-runs.ipynb",
         library=FRAME_SOURCES,
     output:
         notebook="results/{study}/notebooks/02-check-runs.ipynb",
         page="results/{study}/notebooks/02-check-runs.html",
-        runs=report("results/{study}/runs.csv", category="Runs", labels={"table": "runs and verdicts"}),
+        runs=report(
+            "results/{study}/runs.csv",
+            category="Runs",
+            labels={"table": "runs and verdicts"},
+        ),
     log:
         notebook="logs/{study}/check_runs.ipynb",
     conda:
@@ -33,9 +37,9 @@ rule check_runs:
 
 rule describe_cell:
     input:
-        unpack(campaign_data),
+        raw=RAW_DATA,
         study=STUDY_PATH,
-        verified=ancient("results/{study}/verify.json"),
+        verified="results/{study}/verify.json",
         notebook="notebooks/03-describe-cell.ipynb",
         library=ANALYSIS_SOURCES,
     output:
@@ -45,7 +49,11 @@ rule describe_cell:
         figure=report(
             "results/{study}/cells/{mesh}-{configuration}-{rps}.svg",
             category="Cells",
-            labels={"mesh": "{mesh}", "configuration": "{configuration}", "target RPS": "{rps}"},
+            labels={
+                "mesh": "{mesh}",
+                "configuration": "{configuration}",
+                "target RPS": "{rps}",
+            },
         ),
     log:
         notebook="logs/{study}/describe_cell/{mesh}-{configuration}-{rps}.ipynb",
@@ -67,7 +75,11 @@ rule collect_cells:
             cell=design.cells(STUDY),
         ),
     output:
-        cells=report("results/{study}/cells.csv", category="Cells", labels={"table": "latency of all cells"}),
+        cells=report(
+            "results/{study}/cells.csv",
+            category="Cells",
+            labels={"table": "latency of all cells"},
+        ),
     log:
         "logs/{study}/collect_cells.log",
     conda:
@@ -80,16 +92,18 @@ rule collect_cells:
 
 rule summarise_resources:
     input:
-        unpack(campaign_data),
+        raw=RAW_DATA,
         study=STUDY_PATH,
-        verified=ancient("results/{study}/verify.json"),
+        verified="results/{study}/verify.json",
         notebook="notebooks/05-resources.ipynb",
         library=FRAME_SOURCES,
     output:
         notebook="results/{study}/notebooks/05-resources.ipynb",
         page="results/{study}/notebooks/05-resources.html",
         resources=report(
-            "results/{study}/resources.csv", category="Resources", labels={"table": "CPU and memory"}
+            "results/{study}/resources.csv",
+            category="Resources",
+            labels={"table": "CPU and memory"},
         ),
     log:
         notebook="logs/{study}/summarise_resources.ipynb",

@@ -3,34 +3,47 @@
 All Python of the workflow that is more than a path is in this file; the rest is in `src/meshperf`.
 """
 
+import os
 import re
+import sys
 import time
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
-
-from meshperf import design, runs
+from meshperf import campaign, design, runs
 from meshperf.errors import MeshperfError
 from meshperf.study import load_study
+
+# Jobs run the Python that runs Snakemake, also where its environment is not activated, and the library finds data and
+# results where the workflow does.
+os.environ.update(
+    PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]),
+    MESHPERF_ROOT=str(Path.cwd()),
+)
 
 #: The only keys that --config takes; a misspelt one must not pass for its default.
 CONFIG_KEYS = {"study", "measure"}
 
 
-def user_error(sentence):
-    """Return a mistake of the user's as Snakemake prints it: without a traceback."""
-    return WorkflowError(f"meshperf: {sentence}")
+def stop(problems):
+    """End with the user's mistakes, a sentence each: Snakemake would add where in this file they were noticed."""
+    for problem in problems:
+        print(f"meshperf: {problem}", file=sys.stderr)
+    sys.exit(2)
 
 
 def read_study(path):
     """Return the study of a file, or stop with what is wrong with it."""
     unknown = sorted(set(config) - CONFIG_KEYS)
     if unknown:
-        raise user_error(f"unknown --config key {', '.join(unknown)}: use {', '.join(sorted(CONFIG_KEYS))}")
+        stop(
+            [
+                f"unknown --config key {', '.join(unknown)}: use {', '.join(sorted(CONFIG_KEYS))}"
+            ]
+        )
     try:
         return load_study(path)
     except MeshperfError as error:
-        raise user_error(error) from None
+        stop([error])
 
 
 def alternatives(names):
@@ -44,7 +57,11 @@ def sources(*names):
     found = (
         path
         for name in names
-        for path in ([package / name] if name.endswith(".py") else sorted((package / name).glob("*.py")))
+        for path in (
+            [package / name]
+            if name.endswith(".py")
+            else sorted((package / name).glob("*.py"))
+        )
     )
     return [path.as_posix() for path in found]
 
@@ -52,15 +69,29 @@ def sources(*names):
 def tree(directory, suffixes):
     """Return the files of a directory that are sources: not hidden, and not written by a build."""
     found = (path for path in Path(directory).rglob("*") if path.suffix in suffixes)
-    names = (path for path in found if not any(part.startswith((".", "_book", "_var")) for part in path.parts))
+    names = (
+        path
+        for path in found
+        if not any(part.startswith((".", "_book", "_var")) for part in path.parts)
+    )
     return sorted(path.as_posix() for path in names)
 
 
-def campaign_data(wildcards):
-    """Return the sealed campaign's checksums and its design: they differ when any raw file does."""
+def check_raw_data():
+    """Stop unless every file of the campaign is there and has its checksum.
+
+    Snakemake forgives a raw file that vanished when its result exists, and cannot be told to run one job always
+    without repeating what depends on it. So this is checked before anything is planned.
+    """
     if not runs.is_sealed(CAMPAIGN):
-        raise user_error(f"{CAMPAIGN} is not a complete campaign: run `make measure STUDY={STUDY_PATH}` first")
-    return {"checksums": f"{CAMPAIGN}/{runs.CHECKSUMS}", "design": f"{CAMPAIGN}/design.json"}
+        stop(
+            [
+                f"{CAMPAIGN} is not a complete campaign: run `make measure STUDY={STUDY_PATH}` first"
+            ]
+        )
+    problems = list(campaign.checksum_problems(CAMPAIGN))
+    if problems:
+        stop(problems)
 
 
 STUDY_PATH = str(config.get("study", "config/embedded.yaml"))
@@ -69,13 +100,23 @@ STUDY = read_study(STUDY_PATH)
 ARMS = (design.BASELINE, *STUDY.arms_expanded)
 CAMPAIGN = Path("data", "raw", STUDY.campaign)
 
-#: Differs in every invocation: a parameter of the jobs that must run whenever they are asked for.
+#: Differs in every invocation: a parameter of jobs that must run whenever they are asked for.
 ASKED_AT = str(time.time_ns())
+
+if not MEASURE and "--lint" not in sys.argv:
+    check_raw_data()
+
+#: What stands for all raw data: the checksums of a campaign, and its design.
+RAW_DATA = [f"{CAMPAIGN}/{runs.CHECKSUMS}", f"{CAMPAIGN}/{campaign.DESIGN}"]
 
 # One narrow list for each family of rules, so that an edit of a plot does not repeat the statistics.
 MODEL_SOURCES = sources("study.py", "design.py", "runs.py", "campaign.py")
-FRAME_SOURCES = [*MODEL_SOURCES, *sources("frames.py", "histogram.py", "quality.py", "loadgen")]
+FRAME_SOURCES = [
+    *MODEL_SOURCES,
+    *sources("frames.py", "histogram.py", "quality.py", "loadgen"),
+]
 ANALYSIS_SOURCES = [*FRAME_SOURCES, *sources("analysis.py", "statistics")]
 REPORT_SOURCES = [*MODEL_SOURCES, *sources("frames.py", "report")]
-PAPER_SOURCES = tree("paper", (".qmd", ".yml", ".bib", ".csl", ".css", ".scss", ".typ", ".lua", ".html"))
-
+PAPER_SOURCES = tree(
+    "paper", (".qmd", ".yml", ".bib", ".csl", ".css", ".scss", ".typ", ".lua", ".html")
+)

@@ -7,9 +7,9 @@ out: results/<study>/comparisons.csv
 
 rule compare_arms:
     input:
-        unpack(campaign_data),
+        raw=RAW_DATA,
         study=STUDY_PATH,
-        verified=ancient("results/{study}/verify.json"),
+        verified="results/{study}/verify.json",
         notebook="notebooks/04-compare-arms.ipynb",
         library=ANALYSIS_SOURCES,
     output:

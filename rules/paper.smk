@@ -1,15 +1,16 @@
 """The report: figures, tables and numbers from results, then HTML and PDF.
 
-in:  results/<study>/{runs,cells,comparisons,resources}.csv, paper/**
+in:  results/<study>/{runs,cells,comparisons,resources}.csv, which passed their tests; paper/**
 out: results/<study>/report/index.html, report.pdf, and what they are made of
 """
 
 
 rule build_report:
     input:
-        unpack(campaign_data),
+        raw=RAW_DATA,
         study=STUDY_PATH,
-        verified=ancient("results/{study}/verify.json"),
+        verified="results/{study}/verify.json",
+        tested="results/{study}/test-results.txt",
         runs="results/{study}/runs.csv",
         cells="results/{study}/cells.csv",
         comparisons="results/{study}/comparisons.csv",
@@ -18,7 +19,11 @@ rule build_report:
         library=REPORT_SOURCES,
     output:
         html="results/{study}/report/index.html",
-        pdf=report("results/{study}/report/report.pdf", category="Report", labels={"document": "report"}),
+        pdf=report(
+            "results/{study}/report/report.pdf",
+            category="Report",
+            labels={"document": "report"},
+        ),
         values="results/{study}/values.yml",
         figures=report(
             directory("results/{study}/figures"),

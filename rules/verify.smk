@@ -5,11 +5,9 @@ out: results/<study>/verify.json, on which all analysis depends
 """
 
 
-# Snakemake forgives a raw file that vanished when its result exists. So this runs whenever anything is asked for; what
-# depends on it does so without looking at its age, and is not repeated for that.
 rule verify_campaign:
     input:
-        unpack(campaign_data),
+        raw=RAW_DATA,
         study=STUDY_PATH,
         library=MODEL_SOURCES,
     output:
@@ -18,9 +16,7 @@ rule verify_campaign:
         "logs/{study}/verify_campaign.log",
     conda:
         "../envs/analysis.yaml"
-    params:
-        asked_at=ASKED_AT,
     message:
         "Verify the raw data against their checksums and the design"
     shell:
-        "meshperf data verify --study {input.study} --json {output.report} 2>&1 | tee {log} >&2"
+        "python -m meshperf.pipeline verify {input.study} {output.report} 2>&1 | tee {log} >&2"

@@ -1,9 +1,10 @@
 """What the workflow's rules do without a notebook, and the loop that measures a study until it is complete.
 
-Rules call ``python -m meshperf.pipeline seal|concatenate``; `measure` is behind ``meshperf run``.
+Rules call ``python -m meshperf.pipeline verify|seal|concatenate``; `measure` is behind ``meshperf run``.
 """
 
 import csv
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -99,6 +100,21 @@ def unlock_stale(root: Path) -> bool:
     return True
 
 
+def verify(study: Study) -> dict[str, object]:
+    """Check a campaign against its checksums and its study.
+
+    Returns
+    -------
+    dict
+        ``campaign``, ``passed``, ``n_files``, ``problems`` (one sentence each).
+    """
+    campaign_dir = campaign.directory(study.campaign)
+    problems = campaign.verify(campaign_dir, study)
+    checksums = campaign_dir / runs.CHECKSUMS
+    n_files = len(checksums.read_text(encoding="utf-8").splitlines()) if checksums.exists() else 0
+    return {"campaign": study.campaign, "passed": not problems, "n_files": n_files, "problems": problems}
+
+
 def concatenate(paths: Sequence[Path], output_path: Path) -> None:
     """Write the rows of CSV files with one header, in the order given.
 
@@ -158,6 +174,23 @@ def _running_snakemake(root: Path) -> int | None:
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main():
     """Do what a rule of the workflow asks for."""
+
+
+@main.command("verify")
+@click.argument("study_path", type=click.Path(path_type=Path))
+@click.argument("report_path", type=click.Path(path_type=Path))
+def _verify(study_path, report_path):
+    """Check the campaign of STUDY_PATH, and write REPORT_PATH if nothing is wrong."""
+    report = verify(load_study(study_path))
+    for problem in report["problems"]:
+        click.echo(f"meshperf: {problem}", err=True)
+    if not report["passed"]:
+        sys.exit(2)
+    report_path.parent.mkdir(parents=True, exist_ok=True)
+    report_path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    click.echo(
+        f"{study_path}: the {report['n_files']} files of {report['campaign']} are as they were measured"
+    )
 
 
 @main.command("seal")

@@ -1,0 +1,52 @@
+"""Options and rules for all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: What a test must not see: credentials of whoever runs it, and settings that change where meshperf looks.
+_SECRETS = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "API_KEY", "ACCESS_KEY")
+_SETTINGS = ("KUBECONFIG", "MESHPERF_CONTEXT", "MESHPERF_ROOT")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--results", type=Path, help="directory of the results to test, e.g. results/quick")
+    parser.addoption("--study", type=Path, help="the study file of these results")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out the tests of results unless results are named: the workflow runs them on what it computed."""
+    if collection_path.name == "results" and collection_path.parent.name == "tests":
+        return config.getoption("--results") is None or None
+    return None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_secrets():
+    """Take credentials and personal settings out of the environment of all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name in _SETTINGS or any(word in name.upper() for word in _SECRETS):
+                patch.delenv(name)
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Fail a test of the cluster that skips in CI: there, a cluster that cannot be had is a defect."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and item.get_closest_marker("cluster") and os.environ.get("CI"):
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{item.nodeid} was skipped, but CI must run every test of the cluster: {report.longrepr}"
+        )
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Return the checkout that is tested."""
+    return ROOT
