@@ -263,7 +263,7 @@ def make_run(
         "slices": {
             "method": "access-log",
             "slice_s": load.slice_s,
-            "n": int(np.ceil(load.duration_s / load.slice_s)),
+            "n": int(load.duration_s // load.slice_s),
         },
         "versions": {
             "kubernetes": "v0.0.0-synthetic",
@@ -359,7 +359,8 @@ def fortio_json(
 def slices_csv_gz(latencies_s: np.ndarray, offsets_s: np.ndarray, slice_s: float, duration_s: float) -> bytes:
     """Return ``slices.csv.gz``: latencies by slice of their start and bin of the grid."""
     lines = [",".join(runs.SLICES_COLUMNS)]
-    slices = np.minimum((offsets_s // slice_s).astype(int), int(np.ceil(duration_s / slice_s)) - 1)
+    # An incomplete last slice counts in the one before.
+    slices = np.minimum((offsets_s // slice_s).astype(int), int(duration_s // slice_s) - 1)
     # A bin holds what is above its left and at or below its right edge.
     bins = np.searchsorted(LOG_GRID, latencies_s, side="left") - 1
     pairs, counts = np.unique(np.stack([slices, bins]), axis=1, return_counts=True)

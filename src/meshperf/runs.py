@@ -11,6 +11,7 @@ infrastructure broke leaves a record below ``attempts/`` and no run.
 
 import glob
 import json
+import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePath
@@ -155,7 +156,7 @@ def write_run(campaign_dir: Path, key: RunKey, files: Mapping[str, bytes], recor
     files : mapping of str to bytes
         ``fortio.json``, ``slices.csv.gz`` and ``resources.csv.gz``, as they are to be kept.
     record : mapping
-        The content of ``run.json``.
+        The content of ``run.json``. What is not a number (NaN, infinity) becomes null: JSON has no word for it.
 
     Raises
     ------
@@ -165,8 +166,9 @@ def write_run(campaign_dir: Path, key: RunKey, files: Mapping[str, bytes], recor
         If the record is not what ``run.json`` must hold, or is another run's.
     """
     _refuse_sealed(campaign_dir)
+    record = _plain(record)
     try:
-        valid = RunRecord.model_validate(dict(record))
+        valid = RunRecord.model_validate(record)
     except ValidationError as error:
         raise ValueError(f"the record of {key} is not valid: {error}") from error
     if RunKey(**valid.key.model_dump()) != key:
@@ -238,7 +240,7 @@ def write_attempt(campaign_dir: Path, key: RunKey, record: Mapping[str, Any]) ->
     number = next_attempt(campaign_dir, key)
     path = _attempt_path(campaign_dir, key, number)
     identity = {"schema_version": SCHEMA_VERSION, "key": key_record(key), "attempt": number}
-    storage.write_file(path, _json_bytes({**record, **identity}))
+    storage.write_file(path, _json_bytes(_plain({**record, **identity})))
     return path
 
 
@@ -317,6 +319,17 @@ def _refuse_sealed(campaign_dir: Path) -> None:
             f"the campaign {campaign_dir} is sealed and never edited: "
             "give `campaign` in the study file another id to measure again"
         )
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: None for NaN and infinity, Python's numbers for NumPy's."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _json_bytes(content: Mapping[str, Any]) -> bytes:

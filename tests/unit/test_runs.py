@@ -81,6 +81,17 @@ def test_a_record_that_lacks_what_analyses_need_is_refused(started, run, missing
         runs.write_run(started, KEY, files, record)
 
 
+def test_what_json_has_no_word_for_becomes_null(started, run):
+    files, record = run
+    record["omission"]["longest_stall_s"] = float("nan")
+    record["quality"]["gates"][0]["limit"] = np.float64("inf")
+    record["attempt"] = np.int64(2)
+    written = runs.read_record(runs.write_run(started, KEY, files, record))
+    assert written["omission"]["longest_stall_s"] is None
+    assert written["quality"]["gates"][0]["limit"] is None
+    assert written["attempt"] == 2
+
+
 def test_an_unknown_verdict_is_refused(started, run):
     files, record = run
     record["quality"]["verdict"] = "fine"
