@@ -378,7 +378,8 @@ def _period(campaign_dir: Path) -> tuple[str, str]:
     loads = [
         runs.read_record(runs.run_dir(campaign_dir, key))["load"] for key in runs.iter_keys(campaign_dir)
     ]
-    return min(load["started_utc"] for load in loads), max(load["ended_utc"] for load in loads)
+    started, ended = ([load[name] for load in loads] for name in ("started_utc", "ended_utc"))
+    return min(started, key=datetime.fromisoformat), max(ended, key=datetime.fromisoformat)
 
 
 def _sha256(path: Path) -> str:

@@ -64,10 +64,10 @@ RESOURCES_COLUMNS = (
 
 
 def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
-    """Return ``runs_df``: one row per run, in measuring order.
+    """Return ``runs_df``: one row per run, in the drawn order.
 
     Latencies are in seconds and of successful requests; quantiles come from the slices, on the study-wide 1 %
-    grid. ``order`` is the run's place in the measuring order, from 1. ``n_requests`` counts all requests,
+    grid. ``order`` is the run's place in it, from 1. ``n_requests`` counts all requests,
     ``attempts`` those it took to measure the run, the broken ones included.
 
     Raises
@@ -104,7 +104,7 @@ def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
                 "path": key.relative_path().as_posix(),
             }
         )
-    return _frame(rows, RUNS_COLUMNS).sort_values(["started_utc", "order"], ignore_index=True)
+    return _frame(rows, RUNS_COLUMNS).sort_values("order", ignore_index=True)
 
 
 def load_histograms(campaign_dir: str | Path) -> pd.DataFrame:
