@@ -1,4 +1,4 @@
-// Sorts the tables marked "sortable" by a click (or Enter) on a column's head. A cell sorts by the first number in it,
+// Sorts the numbered tables by a click (or Enter) on a column's head. A cell sorts by the first number in it,
 // so "2.31 [2.10, 2.54]" sorts by its estimate; cells without a number sort as text, after the numbers.
 "use strict";
 
@@ -40,5 +40,5 @@
     });
   }
 
-  document.querySelectorAll(".sortable table").forEach(prepare);
+  document.querySelectorAll('[id^="tbl-"] table').forEach(prepare);
 })();

@@ -118,8 +118,7 @@ local function table_blocks(div, caption)
     return content
   end
   local blocks = pandoc.List()
-  local classes = div.classes:includes("sortable") and "table sortable" or "table"
-  blocks:insert(raw(string.format('<figure id="%s" class="%s"><figcaption>', div.identifier, classes)))
+  blocks:insert(raw(string.format('<figure id="%s" class="table"><figcaption>', div.identifier)))
   blocks:insert(pandoc.Plain(caption))
   local name = escaped(names[div.identifier] or "Table")
   blocks:insert(raw(string.format('</figcaption><div class="scroll" tabindex="0" role="region" aria-label="%s">', name)))

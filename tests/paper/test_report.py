@@ -63,7 +63,7 @@ def test_says_which_renderer_made_it(rendered, page, pdf_text):
 
 
 def test_floats_are_numbered_without_gaps_and_references_lead_to_them(page, pdf_text):
-    numbered = re.findall(r"\b(Figure|Table)\s([A-Z\d])\.(\d+):", text_of(page))
+    numbered = re.findall(r"\b(Figure|Table)\s+([A-Z\d])\.(\d+):", text_of(page))
     by_chapter = {}
     for kind, chapter, number in numbered:
         by_chapter.setdefault((kind, chapter), []).append(int(number))
@@ -71,7 +71,7 @@ def test_floats_are_numbered_without_gaps_and_references_lead_to_them(page, pdf_
     for numbers in by_chapter.values():
         assert numbers == list(range(1, len(numbers) + 1))
     assert Counter(numbered) == Counter(
-        re.findall(r"\b(Figure|Table)\s([A-Z\d])\.(\d+):", pdf_text.replace("\n", " "))
+        re.findall(r"\b(Figure|Table)\s+([A-Z\d])\.(\d+):", pdf_text.replace("\n", " "))
     )
     identifiers = set(re.findall(r'\bid="([^"]+)"', page))
     for target in re.findall(r'href="#([^"]+)"', page):

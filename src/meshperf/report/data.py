@@ -98,6 +98,23 @@ class ReportData:
         verdict = self.runs_df["verdict"]
         return self.runs_df[verdict.isin(["ok", "degraded"]) | ((verdict == "saturated") & in_saturated)]
 
+    @cached_property
+    def rate_ratio(self) -> pd.Series:
+        """Achieved over target rate of each row of ``runs_df``, as its gate judged it.
+
+        The gate leaves out the time in which the schedule wants no request: the staggered start of the connections
+        and the wait for the last answer. Runs without the gate's value have the plain ratio.
+        """
+        judged = {
+            tuple(record.get("key", {}).get(name) for name in RUN_IDENTITY): gate.get("value")
+            for record in self.records
+            for gate in record.get("quality", {}).get("gates", [])
+            if gate["name"] == "achieved_rate"
+        }
+        keys = self.runs_df[RUN_IDENTITY].itertuples(index=False, name=None)
+        values = pd.Series([judged.get(key) for key in keys], index=self.runs_df.index, dtype=float)
+        return values.fillna(self.runs_df["achieved_rps"] / self.runs_df["target_rps"])
+
     def counted(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of ``histograms_df`` or ``resources_df`` that belong to counted runs."""
         runs = pd.MultiIndex.from_frame(self.counted_runs_df[RUN_IDENTITY])

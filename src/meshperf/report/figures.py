@@ -228,24 +228,22 @@ def _run_chart(data: ReportData) -> FigureFloat:
 
 
 def _achieved(data: ReportData) -> FigureFloat:
-    shares = data.runs_df["achieved_rps"] / data.runs_df["target_rps"]
+    runs_df = data.runs_df.assign(rate_ratio=data.rate_ratio)
     panel = Panel(
         "achieved-vs-target",
         partial(
             plots.achieved_vs_target,
-            data.runs_df,
+            runs_df,
             tuple(data.study.analysis.rate_tiers),
             synthetic=data.synthetic,
         ),
-        lambda: data.runs_df[
-            ["mesh", "configuration", "target_rps", "block", "deployment", "achieved_rps", "verdict"]
-        ],
-        f"Achieved over target rate of every run: between {formats.percent(shares.min(), 3)} and "
-        f"{formats.percent(shares.max(), 3)}.",
+        lambda: runs_df[[*RUN_IDENTITY, "achieved_rps", "rate_ratio", "verdict"]],
+        f"Achieved over target rate of every run: between {formats.percent(runs_df['rate_ratio'].min(), 3)} and "
+        f"{formats.percent(runs_df['rate_ratio'].max(), 3)}.",
     )
     caption = (
-        "Rate reached by every run, relative to the rate asked for. "
-        "Below the dashed lines a run is degraded or saturated."
+        "Rate reached by every run, relative to the rate asked for, over the time in which the schedule wanted "
+        "requests. Below the dashed lines a run is degraded or saturated."
     )
     return FigureFloat("fig-achieved", (panel,), caption, CHECK)
 

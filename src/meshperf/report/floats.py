@@ -72,7 +72,7 @@ class TableFloat:
     def markdown(self, data: ReportData) -> str:
         """Return the float with a grid table."""
         grid = grid_table(self.frame)
-        return f"::: {{#{self.label} .sortable}}\n\n{grid}\n{_caption(data, self.caption, self.notebook)}\n\n:::\n"
+        return f"::: {{#{self.label}}}\n\n{grid}\n{_caption(data, self.caption, self.notebook)}\n\n:::\n"
 
 
 def grid_table(frame: pd.DataFrame) -> str:

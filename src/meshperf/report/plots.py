@@ -409,12 +409,15 @@ def achieved_vs_target(
     Parameters
     ----------
     runs_df : DataFrame
-        All runs.
+        All runs; the column ``rate_ratio`` is drawn if there is one, else achieved over target rate.
     tiers : tuple of float
         Below the first a run is saturated, below the second degraded.
     title : str, optional
         Title inside the figure.
     """
+    ratio = (
+        runs_df["rate_ratio"] if "rate_ratio" in runs_df else runs_df["achieved_rps"] / runs_df["target_rps"]
+    )
     arms = style.arm_order(zip(runs_df["mesh"], runs_df["configuration"], strict=True))
     rates = sorted(runs_df["target_rps"].unique())
     figure = _figure(2.6)
@@ -425,9 +428,7 @@ def achieved_vs_target(
             group["target_rps"].map({rate: i for i, rate in enumerate(rates)})
             + (index - (len(arms) - 1) / 2) * 0.16
         )
-        axes.plot(
-            place, group["achieved_rps"] / group["target_rps"], linestyle="none", **style.marker_style(*arm)
-        )
+        axes.plot(place, ratio[group.index], linestyle="none", **style.marker_style(*arm))
     for tier, word in zip(tiers, ("saturated below", "degraded below"), strict=True):
         axes.axhline(tier, color="#7A7A7A", linewidth=0.9, linestyle=(0, (4, 3)))
         axes.annotate(
@@ -441,8 +442,7 @@ def achieved_vs_target(
     axes.set_xticks(range(len(rates)))
     axes.set_xticklabels([f"{int(rate)}" for rate in rates])
     axes.set_xlim(-0.6, len(rates) - 0.4)
-    shares = runs_df["achieved_rps"] / runs_df["target_rps"]
-    axes.set_ylim(min(0.93, float(shares.min()) - 0.02), max(1.01, float(shares.max()) + 0.01))
+    axes.set_ylim(min(0.93, float(ratio.min()) - 0.02), max(1.01, float(ratio.max()) + 0.01))
     axes.set_xlabel("target RPS")
     axes.set_ylabel("achieved / target")
     axes.set_title(title or "Rate reached by every run")

@@ -25,6 +25,7 @@ def measured(data: ReportData) -> dict[str, bool]:
     typical = _typical(data)
     return {
         "comparisons": data.headline_rate() is not None,
+        "overhead": len(typical) > 0,
         "intervals": bool(typical["ratio_low"].notna().any()) if len(typical) else False,
         "claims": data.n_blocks >= 6,
         "distributions": not data.histograms_df.empty,
@@ -33,6 +34,9 @@ def measured(data: ReportData) -> dict[str, bool]:
         if len(data.resource_comparisons_df)
         else False,
         "control": bool((data.comparisons_df["mesh"] == "baseline").any())
+        if len(data.comparisons_df)
+        else False,
+        "control_intervals": bool(data.comparisons_df.query("mesh == 'baseline'")["ratio_low"].notna().any())
         if len(data.comparisons_df)
         else False,
         "records": bool(data.records),
