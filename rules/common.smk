@@ -13,11 +13,13 @@ from meshperf import campaign, design, runs
 from meshperf.errors import MeshperfError
 from meshperf.study import load_study
 
-# Jobs run the Python that runs Snakemake, also where its environment is not activated, and the library finds data and
+# Jobs run the Python that runs Snakemake, also where its environment is not activated, the library is that of this
+# checkout, also in an environment of their own (--sdm conda), and it finds data and
 # results where the workflow does.
 os.environ.update(
     PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]),
     MESHPERF_ROOT=str(Path.cwd()),
+    PYTHONPATH=str(Path("src").resolve()),
 )
 
 #: The only keys that --config takes; a misspelt one must not pass for its default.
