@@ -221,7 +221,7 @@ class _Attempt:
             "slices": {"method": "access-log", "slice_s": load.slice_s, "n": len(counts)},
             "versions": {
                 "kubernetes": cluster.version(),
-                **deployed.mesh.versions(),
+                **deployed.mesh.versions(self.where.image_source),
                 "fortio": result.version,
                 "containerd": node["status"]["nodeInfo"]["containerRuntimeVersion"].split("//")[-1],
                 "kernel": node["status"]["nodeInfo"]["kernelVersion"],

@@ -23,12 +23,15 @@ class ProxyCounters:
         Requests it forwarded between the load generator and the service under test.
     http_requests : int
         Those of them that it handled as HTTP; fewer than `requests` means that it saw TCP.
+    connections : int
+        Connections it opened (at the client) or took (at the server) on that path.
     tls_handshakes : int
-        TLS handshakes completed on that path.
+        TLS handshakes completed on them.
     """
 
     requests: int
     http_requests: int
+    connections: int
     tls_handshakes: int
 
 
@@ -90,6 +93,6 @@ class Mesh(Protocol):
         """
         ...
 
-    def versions(self) -> Mapping[str, str]:
+    def versions(self, image_source: str) -> Mapping[str, str]:
         """Return the versions of the mesh and its proxy, for the run's record."""
         ...

@@ -41,6 +41,6 @@ class Baseline:
         """Raise: there is no proxy to ask."""
         raise TypeError("the baseline has no proxies")
 
-    def versions(self) -> Mapping[str, str]:
+    def versions(self, image_source: str) -> Mapping[str, str]:
         """Return no versions."""
         return {}

@@ -19,7 +19,7 @@ from meshperf.paths import cache_dir
 from meshperf.testbed.embedded.builds import ENVOY_VERSION, ISTIO_VERSION, build
 
 #: What a user's cluster pulls; the nearest release to the version that the embedded cluster builds.
-REGISTRY_HUB, REGISTRY_TAG = "docker.io/istio", "1.31.0"
+REGISTRY_HUB, REGISTRY_TAG = "docker.io/istio", "1.31.1"
 _NAMESPACE = "istio-system"
 #: Envoy's statistics in Prometheus' format, served by every sidecar and outside the path of requests.
 _STATISTICS_PORT = 15090
@@ -61,7 +61,7 @@ class Istio:
         config = {
             "holdApplicationUntilProxyStarts": True,
             "proxyStatsMatcher": {
-                "inclusionRegexps": [".*upstream_rq_total", ".*downstream_rq_total", ".*ssl.handshake"]
+                "inclusionRegexps": [".*stream_rq_total", ".*stream_cx_total", ".*ssl.handshake"]
             },
         }
         return {"proxy.istio.io/config": json.dumps(config, sort_keys=True)}
@@ -90,27 +90,30 @@ class Istio:
         """Return Envoy's counters for port 8080: outbound at the client, inbound at the server."""
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}:{_STATISTICS_PORT}/proxy/stats/prometheus"
         text = get_raw(
-            f"{path}?usedonly&filter={quote('(upstream_rq_total|downstream_rq_total|ssl.handshake)')}"
+            f"{path}?usedonly&filter={quote('(stream_rq_total|stream_cx_total|ssl.handshake)')}"
         ).decode()
         direction = "outbound" if role == "client" else "inbound"
         cluster = rf"{direction}\|8080\|.*"
+        manager = rf"{direction}_.*8080.*"
         if role == "client":
+            connections = total(text, "envoy_cluster_upstream_cx_total", cluster_name=cluster)
             handshakes = total(text, "envoy_cluster_ssl_handshake", cluster_name=cluster)
         else:
-            handshakes = total(
-                text, "envoy_listener_ssl_handshake", listener_address=".*(15006|virtualInbound).*"
-            )
+            connections = total(text, "envoy_http_downstream_cx_total", http_conn_manager_prefix=manager)
+            inbound = ".*(15006|virtualInbound).*"
+            handshakes = total(text, "envoy_listener_ssl_handshake", listener_address=inbound)
         return ProxyCounters(
             requests=total(text, "envoy_cluster_upstream_rq_total", cluster_name=cluster),
-            http_requests=total(
-                text, "envoy_http_downstream_rq_total", http_conn_manager_prefix=rf"{direction}_.*8080.*"
-            ),
+            http_requests=total(text, "envoy_http_downstream_rq_total", http_conn_manager_prefix=manager),
+            connections=connections,
             tls_handshakes=handshakes,
         )
 
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions of Istio and Envoy as built for the embedded cluster."""
-        return {"mesh": ISTIO_VERSION, "envoy": ENVOY_VERSION}
+    def versions(self, image_source: str) -> Mapping[str, str]:
+        """Return Istio's version, and Envoy's where it is not Istio's own build."""
+        if image_source == "registry":
+            return {"mesh": REGISTRY_TAG}
+        return {"mesh": ISTIO_VERSION, "envoy": f"{ENVOY_VERSION} (vanilla)"}
 
 
 def _render(settings: Sequence[str]) -> list[Manifest]:

@@ -1,0 +1,122 @@
+"""The state of a cluster: reached, proven, left again; and wrong states refused."""
+
+import pytest
+
+from meshperf.meshes.istio import Istio
+from meshperf.testbed import ensure as states
+from meshperf.workloads import echo
+
+
+def _names(pod):
+    return {c["name"] for c in pod["spec"]["containers"] + pod["spec"].get("initContainers", [])}
+
+
+def _owned_objects(cluster):
+    kinds = [("v1", "Namespace"), *states._CLUSTER_KINDS]
+    return [
+        f"{kind} {found['metadata']['name']}"
+        for api_version, kind in kinds
+        for found in cluster.list_objects(api_version, kind, selector={states.OWNED_LABEL: "true"})
+    ]
+
+
+def test_the_baseline_has_no_sidecar_and_is_made_once(clean_testbed, bring):
+    first = bring("baseline", "none")
+    again = bring("baseline", "none")
+    assert _names(first.client) == _names(first.server) == {"fortio"}
+    assert first.fresh and not again.fresh
+    assert first.server["metadata"]["uid"] == again.server["metadata"]["uid"]
+
+
+def test_another_deployment_or_campaign_is_made_afresh(clean_testbed, bring):
+    pods = [bring("baseline", "none", **which).server["metadata"]["uid"] for which in (
+        {"deployment": 1}, {"deployment": 2}, {"block": 2}, {"campaign": "other"}, {"deployment": 1})]  # fmt: skip
+    assert len(set(pods)) == 5
+
+
+@pytest.mark.parametrize(("configuration", "encrypted"), [("basic", False), ("mtls", True)])
+def test_istio_is_proven_by_its_proxies_counters(clean_testbed, bring, configuration, encrypted):
+    deployed = bring("istio", configuration)
+    proof = states.probe(clean_testbed.cluster, deployed)
+    assert "istio-proxy" in _names(deployed.client) & _names(deployed.server)
+    assert proof.passed
+    assert proof.client_proxy == proof.server_proxy == proof.sent > 40
+    assert (proof.tls_handshakes > 0) is encrypted
+    assert proof.protocol == "http"
+
+
+def test_switching_arms_leaves_nothing_of_the_one_before(clean_testbed, bring):
+    cluster = clean_testbed.cluster
+    before = {
+        (c["metadata"]["namespace"], c["metadata"]["name"]) for c in cluster.list_objects("v1", "ConfigMap")
+    }
+    bring("istio", "mtls")
+    bring("baseline", "none")
+    owned = [name for name in _owned_objects(cluster) if not name.startswith("Namespace")]
+    assert owned == [], "webhooks, definitions or roles of Istio are left beside the baseline"
+    states.remove_all(cluster)
+    assert _owned_objects(cluster) == []
+    after = {
+        (c["metadata"]["namespace"], c["metadata"]["name"]) for c in cluster.list_objects("v1", "ConfigMap")
+    }
+    assert after <= before, f"left behind: {sorted(after - before)}"
+
+
+def test_what_is_not_ours_is_left_alone(clean_testbed, bring):
+    cluster = clean_testbed.cluster
+    theirs = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "istio-system"}}
+    cluster.apply([theirs])
+    try:
+        with pytest.raises(Exception, match="istio-system exists and is not meshperf's"):
+            bring("istio", "basic")
+        states.remove_all(cluster)
+        assert cluster.get("v1", "Namespace", "istio-system") is not None
+    finally:
+        cluster.delete([theirs])
+        cluster.wait("its removal", lambda: cluster.get("v1", "Namespace", "istio-system") is None, 60)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Do not wait half a minute for a state that cannot come."""
+    probe = states.probe
+    monkeypatch.setattr(states, "probe", lambda cluster, deployed: probe(cluster, deployed, timeout_s=1))
+    monkeypatch.setattr(states, "COUNTERS_SETTLE_S", 0.5)
+
+
+def test_a_mesh_that_was_not_injected_is_refused(clean_testbed, bring, monkeypatch, impatient):
+    monkeypatch.setattr(Istio, "namespace_labels", lambda self, configuration: {})
+    with pytest.raises(Exception, match=r"sidecar|proxy") as refused:
+        bring("istio", "basic")
+    assert "Traceback" not in str(refused.value)
+
+
+def test_a_port_that_looks_like_tcp_is_refused(clean_testbed, bring, monkeypatch, impatient):
+    real = echo.manifests
+
+    def as_tcp(*arguments, **keywords):
+        made = real(*arguments, **keywords)
+        for manifest in made:
+            if manifest["kind"] == "Service":
+                manifest["spec"]["ports"][0].update(name="tcp-raw", appProtocol="tcp")
+        return made
+
+    monkeypatch.setattr(echo, "manifests", as_tcp)
+    with pytest.raises(states.UnprovenState, match="handled as HTTP"):
+        bring("istio", "basic")
+
+
+def test_mtls_turned_off_behind_our_back_is_noticed(clean_testbed, bring, impatient):
+    cluster = clean_testbed.cluster
+    deployed = bring("istio", "mtls")
+    (policy,) = Istio().policies("basic", deployed.namespace)
+    cluster.apply([policy])
+
+    def noticed():
+        try:
+            states.probe(cluster, deployed)
+        except states.UnprovenState as error:
+            return "every connection is TLS" in str(error)
+        return False
+
+    assert cluster.wait("the proof to fail", noticed, 30)
