@@ -18,14 +18,18 @@ def chapters(data: ReportData) -> dict[str, str]:
     """Return the annex as file name -> Markdown, in order; empty where nothing was compared."""
     if not data.mesh_arms:
         return {}
-    found = {"annex-performance.qmd": _performance(data)}
+    drawn = [] if data.histograms_df.empty else figures.annex_distributions(data)
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for group, figure in drawn:
+        pairs.setdefault(group, []).append(figure.markdown(data))
+    found = {"annex-performance.qmd": _performance(data, pairs)}
     for mesh in dict.fromkeys(mesh for mesh, _ in data.mesh_arms):
         if figures.feature_arms(data, mesh):
-            found[f"annex-{mesh}.qmd"] = _features(data, mesh)
+            found[f"annex-{mesh}.qmd"] = _features(data, mesh, pairs)
     return found
 
 
-def _performance(data: ReportData) -> str:
+def _performance(data: ReportData, pairs: dict[tuple[str, str], list[str]]) -> str:
     parts = ["# Performance evaluation {#sec-annex-performance}\n"]
     for configuration in data.configurations:
         arms = figures.comparison_arms(data, configuration)
@@ -33,7 +37,7 @@ def _performance(data: ReportData) -> str:
         parts += [
             f"## Comparison with the configuration {label} {{#sec-annex-{configuration}}}\n",
             f"In this configuration: {style.configuration_meaning(configuration) or label}.\n",
-            *_figures(data, "configuration", configuration, "###"),
+            *_graphics(pairs.get(("configuration", configuration)), "###"),
             "### Latencies table\n",
             tables.latency(
                 data, f"tbl-latency-{configuration}", arms, f"configuration {label} and no mesh"
@@ -46,11 +50,11 @@ def _performance(data: ReportData) -> str:
     return "\n".join(parts)
 
 
-def _features(data: ReportData, mesh: str) -> str:
+def _features(data: ReportData, mesh: str, pairs: dict[tuple[str, str], list[str]]) -> str:
     arms, name = figures.feature_arms(data, mesh), style.mesh_label(mesh)
     parts = [
         f"# {name}: feature impact on performance {{#sec-annex-{mesh}}}\n",
-        *_figures(data, "mesh", mesh, "##"),
+        *_graphics(pairs.get(("mesh", mesh)), "##"),
         "## Latencies table\n",
         tables.latency(data, f"tbl-latency-{mesh}", arms, f"{name} in different configurations").markdown(
             data
@@ -61,13 +65,8 @@ def _features(data: ReportData, mesh: str) -> str:
     return "\n".join(parts)
 
 
-def _figures(data: ReportData, kind: str, name: str, level: str) -> list[str]:
-    """Return the section of CDF and CCDF pairs of one comparison, or nothing where there are no histograms."""
-    if data.histograms_df.empty:
-        return []
-    pairs = [
-        figure.markdown(data) for group, figure in figures.annex_distributions(data) if group == (kind, name)
-    ]
+def _graphics(pairs: list[str] | None, level: str) -> list[str]:
+    """Return the section of CDF and CCDF pairs of one comparison, or nothing where there are none."""
     return [f"{level} Graphics\n", *pairs] if pairs else []
 
 

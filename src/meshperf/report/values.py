@@ -33,7 +33,7 @@ def measured(data: ReportData) -> dict[str, bool]:
         "cpu_overhead": bool((data.resource_comparisons_df["mesh"] != "baseline").any())
         if len(data.resource_comparisons_df)
         else False,
-        "control": bool((data.comparisons_df["mesh"] == "baseline").any())
+        "control": bool(data.comparisons_df.query("mesh == 'baseline'")["overhead_ratio"].notna().any())
         if len(data.comparisons_df)
         else False,
         "control_intervals": bool(data.comparisons_df.query("mesh == 'baseline'")["ratio_low"].notna().any())
