@@ -196,7 +196,7 @@ def verdict(
     """
     if ratio.n < MIN_BLOCKS_CLAIM:
         need = f"{MIN_BLOCKS_INTERVAL} for an interval and {MIN_BLOCKS_CLAIM} for a claim"
-        return Verdict("too few blocks", f"{ratio.n} complete blocks, {need} are needed")
+        return Verdict("too few blocks", f"complete blocks: {ratio.n}; {need} are needed")
     if not ratio.has_interval or (equivalence is not None and not equivalence.has_interval):
         return Verdict("not estimable", "the log ratio of a block is not a number, or all blocks are equal")
     if margin is not None and equivalence is not None:

@@ -147,7 +147,9 @@ def estimability(
         )
         warnings += (few_runs,)
     else:
-        reason = f"{effective:.1f} effective requests beyond it, {limits[0]:g} are needed"
+        known = exceeding.size >= EFFECTIVE_RUNS[1]
+        count = f"{effective:.1f} effective" if known else f"{expected:.1f}"
+        reason = f"{count} requests beyond it, {limits[0]:g} are needed"
     return Estimability("n.e.", expected, phi, kish, exceeding.size, reason, warnings)
 
 
