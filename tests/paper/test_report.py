@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -167,8 +168,8 @@ def test_ledger_counts_every_run_attempt_and_verdict(rendered):
     ledger = pd.read_csv(rendered.results_dir / "tables" / "ledger.csv").set_index("Solution")
     # 6 blocks, 2 rates: the baseline twice per block; one run degraded, one attempt broken (conftest).
     assert ledger.loc["no mesh", ["planned", "measured", "ok"]].tolist() == [24, 24, 24]
-    assert ledger.loc["Istio, mTLS", ["planned", "measured", "ok", "degraded"]].tolist() == [12, 12, 11, 1]
-    assert ledger.loc["Istio, basic", "broken attempts"] == 1
+    assert ledger.loc["Istio mTLS", ["planned", "measured", "ok", "degraded"]].tolist() == [12, 12, 11, 1]
+    assert ledger.loc["Istio basic", "broken attempts"] == 1
     assert ledger.loc["all", "measured"] == 48
 
 
@@ -270,9 +271,9 @@ def test_a_saturated_cell_is_shown_and_not_compared(tmp_path):
         tmp_path, study, verdicts=dict.fromkeys(keys, "saturated"), achieved_ratio=dict.fromkeys(keys, 0.8)
     )
     latency = pd.read_csv(made.results_dir / "tables" / "latency.csv")
-    assert latency["Solution"].tolist() == ["no mesh", "Istio, basic", "Istio, mTLS *saturated*"]
+    assert latency["Solution"].tolist() == ["no mesh", "Istio basic", "Istio mTLS *saturated*"]
     overhead = pd.read_csv(made.results_dir / "tables" / "overhead.csv")
-    refused = overhead[overhead["Solution"] == "Istio, mTLS"]
+    refused = overhead[overhead["Solution"] == "Istio mTLS"]
     assert set(refused["ratio"]) == {"–"}
     assert refused["verdict"].str.startswith("not comparable (saturated)").all()
     text = text_of(made.build(made.out_dir).html.read_text(encoding="utf-8"))
@@ -294,9 +295,21 @@ def test_a_study_that_compares_nothing_still_has_a_report(tmp_path):
     assert "No cell of this study could be compared with its baseline" in text
 
 
-def test_measured_data_are_not_stamped(rendered):
-    from dataclasses import replace
+def test_failed_and_saturated_runs_are_not_drawn_into_the_distributions(rendered):
+    report_data = rendered.report_data
+    runs_df = report_data.runs_df.copy()
+    of_arm = runs_df.query("mesh == 'istio' and configuration == 'basic' and target_rps == 400").index
+    runs_df.loc[of_arm[:2], "verdict"] = ["failed", "saturated"]
+    counted = replace(report_data, runs_df=runs_df).counted(report_data.histograms_df)
+    left = counted.query("mesh == 'istio' and configuration == 'basic' and target_rps == 400")[
+        "block"
+    ].unique()
+    assert set(left) == set(runs_df.loc[of_arm[2:], "block"])
+    others = counted.query("target_rps == 100")
+    assert len(others) == len(report_data.histograms_df.query("target_rps == 100"))
 
+
+def test_measured_data_are_not_stamped(rendered):
     measured = replace(rendered.report_data, design={**rendered.report_data.design, "synthetic": False})
     for item in (*figures.floats(measured), *tables.floats(measured)):
         assert "SYNTHETIC" not in item.markdown(measured)

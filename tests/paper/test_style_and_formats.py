@@ -64,6 +64,8 @@ def test_units_of_print():
     assert formats.milliseconds(0.0012) == "1.20"
     assert formats.millicores(0.0325) == "32.5"
     assert formats.mebibytes(60 * 2**20) == "60.0"
+    assert formats.span(64.1, 65.3) == "64.1 to 65.3"
+    assert formats.span(122.1, 122.4) == "122"
     assert formats.percent(0.95) == "95 %"
     assert formats.percent(0) == "0 %"
     assert formats.percent(0.001) == "0.10 %"
@@ -121,7 +123,7 @@ def test_arms_are_ordered_the_same_everywhere():
         ("zeta", "basic"),
     ]
     assert style.arm_label("baseline", "none") == "no mesh"
-    assert style.arm_label("istio", "mtls") == "Istio, mTLS"
+    assert style.arm_label("istio", "mtls") == "Istio mTLS"
 
 
 def histograms(counts_by_block, edges_s=(0.001, 0.002, 0.004, 0.008), arm=("istio", "basic")):

@@ -93,6 +93,12 @@ def mebibytes(value_bytes: object) -> str:
     return significant(float(value_bytes) / 2**20) if is_number(value_bytes) else DASH  # type: ignore[arg-type]
 
 
+def span(low: object, high: object) -> str:
+    """Return ``low to high`` to three significant digits, or one number where both print the same."""
+    texts = [significant(low), significant(high)]
+    return " to ".join(dict.fromkeys(texts))
+
+
 def percent(ratio: object, digits: int = 2) -> str:
     """Return a ratio as a percentage with its sign, ``0 %`` for none."""
     if not is_number(ratio):

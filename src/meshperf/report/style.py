@@ -118,8 +118,8 @@ def configuration_meaning(configuration: str) -> str:
 
 
 def arm_label(mesh: str, configuration: str) -> str:
-    """Return the printed name of an arm, such as ``Istio, mTLS`` or ``no mesh``."""
-    return ", ".join(part for part in (mesh_label(mesh), configuration_label(configuration)) if part)
+    """Return the printed name of an arm, such as ``Istio mTLS`` or ``no mesh``."""
+    return " ".join(part for part in (mesh_label(mesh), configuration_label(configuration)) if part)
 
 
 def arm_order(arms: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -243,9 +243,8 @@ def _resources(data: ReportData) -> dict[str, str]:
     cpu, memory = mean["cpu_s_per_request"] * 1e6, mean["working_set_median_bytes"] / 2**20
     return {
         "proxies": (
-            f"between {formats.significant(cpu.min())} and {formats.significant(cpu.max())} µs of CPU per "
-            "request and "
-            f"between {formats.significant(memory.min())} and {formats.significant(memory.max())} MiB of memory"
+            f"{formats.span(cpu.min(), cpu.max())} µs of CPU per request and "
+            f"{formats.span(memory.min(), memory.max())} MiB of memory"
         )
     }
 
