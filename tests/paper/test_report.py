@@ -14,7 +14,7 @@ from paper.paper_study import PAPER, analysed
 from support import make_study
 
 from meshperf.design import RunKey
-from meshperf.report import figures, tables, values
+from meshperf.report import figures, style, tables, values
 
 NOT_A_NUMBER = re.compile(r"\b(nan|NaN|None|inf|undefined)\b")
 
@@ -218,6 +218,9 @@ def test_the_same_study_gives_the_same_bytes(rendered, tmp_path):
     again = rendered.build(tmp_path / "report")
     assert again.html.read_bytes() == rendered.built.html.read_bytes()
     assert again.pdf.read_bytes() == rendered.built.pdf.read_bytes()
+    panel = figures.floats(rendered.report_data)[0].panels[0]
+    redrawn = style.save_svg(panel.draw(), tmp_path / "again.svg")
+    assert redrawn.read_bytes() == (rendered.results_dir / "figures" / f"{panel.stem}.svg").read_bytes()
 
 
 def test_executed_notebooks_are_published_and_linked(results_copy, tmp_path):
