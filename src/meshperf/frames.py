@@ -191,9 +191,10 @@ def load_slices(run: str | Path) -> dict[int, Histogram]:
     MeshperfError
         If the file is damaged.
     """
-    table = _read_slices(Path(run) / runs.SLICES)
+    path = Path(run) / runs.SLICES
+    table = _read_slices(path)
     return {
-        int(number): Histogram.from_bins(LOG_GRID, _counts(table[table[:, 0] == number]))
+        int(number): Histogram.from_bins(LOG_GRID, _counts(table[table[:, 0] == number], path))
         for number in np.unique(table[:, 0])
     }
 
@@ -202,7 +203,7 @@ def _histogram(run: Path, result: fortio.FortioResult) -> Histogram:
     table = _read_slices(run / runs.SLICES)
     if not len(table):
         return result.histogram
-    counts = _counts(table)
+    counts = _counts(table, run / runs.SLICES)
     if counts.sum() != result.histogram.n:
         return Histogram.from_bins(LOG_GRID, counts)
     # The same requests: the extremes are known better than their bins. The access log rounds latencies, so
@@ -234,12 +235,14 @@ def _read_slices(path: Path) -> NDArray[np.float64]:
         ) from None
 
 
-def _counts(table: NDArray[np.float64]) -> NDArray[np.int64]:
+def _counts(table: NDArray[np.float64], path: Path) -> NDArray[np.int64]:
     """Return the counts of rows of slices on the study-wide grid, added up, shape (len(LOG_GRID) - 1,)."""
     lows_s = table[:, 2]
     bins = np.searchsorted(LOG_GRID, lows_s * (1 - 1e-9), side="left")
     if not np.allclose(LOG_GRID[bins], lows_s, rtol=1e-9, atol=0):
-        raise MeshperfError("slices are not on the study-wide grid of 1 % bins: measure the run again")
+        raise MeshperfError(
+            f"{path} is not on the study-wide grid of 1 % bins: restore it from version control"
+        )
     counts = np.zeros(len(LOG_GRID) - 1, dtype=np.int64)
     np.add.at(counts, bins, table[:, 4].astype(np.int64))
     return counts

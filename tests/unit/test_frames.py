@@ -109,6 +109,33 @@ def test_a_run_without_slices_falls_back_to_the_load_generators_bins(tmp_path):
     assert counted["mtls"] == 1000 + 4000
 
 
+def test_bins_are_read_back_where_they_were_written(tmp_path):
+    directory = make_synthetic_campaign(tmp_path, make_study(blocks=1), seal=False)
+    key = RunKey("istio", "mtls", 400, 1, 1)
+    low, mid, high = (float(edge) for edge in LOG_GRID[500:503])
+    rows = [(0, 0, 0.0, LOG_GRID[1], 1), (0, 0, low, mid, 2), (1, 5, low, mid, 3), (1, 5, mid, high, 4)]
+    text = "slice,start_s,bin_low_s,bin_high_s,count\n" + "".join(
+        f"{a},{b},{c},{d},{e}\n" for a, b, c, d, e in rows
+    )
+    (runs.run_dir(directory, key) / "slices.csv.gz").write_bytes(gzip.compress(text.encode()))
+    frame = frames.load_histograms(directory).query("configuration == 'mtls' and target_rps == 400")
+    assert list(zip(frame.bin_low_s, frame.bin_high_s, frame["count"], strict=True)) == [
+        (0.0, LOG_GRID[1], 1),
+        (low, mid, 5),
+        (mid, high, 4),
+    ]
+
+
+def test_bins_of_another_grid_are_refused(tmp_path):
+    directory = make_synthetic_campaign(tmp_path, make_study(blocks=1), seal=False)
+    path = runs.run_dir(directory, RunKey("istio", "mtls", 400, 1, 1)) / "slices.csv.gz"
+    text = "slice,start_s,bin_low_s,bin_high_s,count\n0,0,0.0012345,0.0012469,1\n"
+    path.write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(MeshperfError, match="not on the study-wide grid") as caught:
+        frames.load_histograms(directory)
+    assert str(path) in str(caught.value)
+
+
 def test_slices_add_up(campaign_dir):
     run = runs.run_dir(campaign_dir, RunKey("baseline", "none", 100, 1, 1))
     slices = frames.load_slices(run)
