@@ -7,6 +7,7 @@ that knows fortio's words (QPS, NumThreads, ...).
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 from collections.abc import Mapping
@@ -216,7 +217,9 @@ def _bins(data: Mapping[str, Any]) -> NDArray[np.void]:
     # Early Nighthawk (which writes counts as strings) left out the bucket of the smallest latency.
     if total > n or (total < n and not isinstance(data["Count"], str)):
         raise ValueError(f"the buckets add up to {total}, the count is {n}")
-    if (bins["end_s"] < bins["start_s"]).any() or (bins["start_s"][1:] < bins["start_s"][:-1]).any():
+    # The smallest latency may exceed its bucket's end by the rounding of that end.
+    slack = 1e-9 * bins["end_s"]
+    if (bins["end_s"] < bins["start_s"] - slack).any() or (np.diff(bins["start_s"]) < -slack[1:]).any():
         raise ValueError("the buckets are not in order")
     return bins
 
@@ -291,7 +294,7 @@ def _successes(
     edges, index = None, None
     if resolution_s is not None:
         edges = grid_edges(resolution_s, offset_s)
-        index = _grid_index(bins, edges)
+        index = _grid_index(bins, edges, resolution_s, offset_s)
     if edges is None or index is None:
         edges, index = _own_edges(bins)
     counts = np.bincount(index, weights=bins["count"], minlength=edges.size - 1).astype(np.int64)
@@ -325,7 +328,22 @@ def _success_bounds(
     return low_out, high_out
 
 
-def _grid_index(bins: NDArray[np.void], edges: NDArray[np.float64]) -> NDArray[np.intp] | None:
+def _bucket(latency_s: float, resolution_s: float, offset_s: float) -> int:
+    """Find fortio's bucket of a latency (``Histogram.record`` in ``stats/stats.go``), its rounding included."""
+    scaled = (latency_s - offset_s) / resolution_s
+    if scaled <= GRID[0]:
+        return 0
+    if scaled > GRID[-1]:
+        return len(GRID)
+    whole = int(scaled)
+    if scaled - whole < 1e-12:
+        whole -= 1
+    return bisect.bisect_right(GRID, whole)
+
+
+def _grid_index(
+    bins: NDArray[np.void], edges: NDArray[np.float64], resolution_s: float, offset_s: float
+) -> NDArray[np.intp] | None:
     """Index on the grid of every bucket; None when the buckets do not lie on this grid."""
     if bins.size == 0:
         return np.empty(0, dtype=np.intp)
@@ -339,7 +357,7 @@ def _grid_index(bins: NDArray[np.void], edges: NDArray[np.float64]) -> NDArray[n
             return None
         last = start
     else:
-        last = np.searchsorted(edges, bins["end_s"][-1] * (1 - 1e-12), side="left") - 1
+        last = _bucket(bins["end_s"][-1], resolution_s, offset_s) - (offset_s == 0)
     index = np.append(inner - 1, last)
     index = np.maximum(index, 0)
     return index if (np.diff(index) >= 0).all() else None

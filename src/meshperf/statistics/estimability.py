@@ -182,11 +182,12 @@ def omission_bounds(
         raise StatisticsError(f"a missing fraction is between 0 and 1, got {missing_fraction}")
     if not 0 < q < 1:
         raise StatisticsError(f"a quantile is between 0 and 1, got {q}")
+    sent = 1 - missing_fraction
     low, high = 0.0, float("inf")
-    if q > missing_fraction:
-        low = _quantile_s(cdf, edges_s, (q - missing_fraction) / (1 - missing_fraction))
-    if missing_fraction < 1 - q:
-        high = _quantile_s(cdf, edges_s, q / (1 - missing_fraction))
+    if q > missing_fraction and (q - missing_fraction) / sent > 0:
+        low = _quantile_s(cdf, edges_s, (q - missing_fraction) / sent)
+    if q < sent and q / sent < 1:
+        high = _quantile_s(cdf, edges_s, q / sent)
     return low, high
 
 
