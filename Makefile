@@ -21,7 +21,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
 
 quickstart: setup-cluster ## measure config/quick.yaml on a cluster, analyse it, write results/quick/report
-	@$(RUN) meshperf run $(QUICK) && $(MAKE) report STUDY=$(QUICK)
+	@$(RUN) meshperf run $(QUICK) && $(RUN) snakemake --config study=$(QUICK)
 
 test: setup-cluster setup-tests ## run all tests, also those that need a cluster
 	@$(RUN) pytest

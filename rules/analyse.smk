@@ -15,7 +15,7 @@ rule check_runs:
         study=STUDY_PATH,
         verified="results/{study}/verify.json",
         notebook="notebooks/02-check-runs.ipynb",
-        library=FRAME_SOURCES,
+        library=[*FRAME_SOURCES, *PLOT_SOURCES],
     output:
         notebook="results/{study}/notebooks/02-check-runs.ipynb",
         page="results/{study}/notebooks/02-check-runs.html",
@@ -41,7 +41,7 @@ rule describe_cell:
         study=STUDY_PATH,
         verified="results/{study}/verify.json",
         notebook="notebooks/03-describe-cell.ipynb",
-        library=ANALYSIS_SOURCES,
+        library=[*ANALYSIS_SOURCES, *PLOT_SOURCES],
     output:
         notebook="results/{study}/notebooks/03-describe-cell-{mesh}-{configuration}-{rps}.ipynb",
         page="results/{study}/notebooks/03-describe-cell-{mesh}-{configuration}-{rps}.html",
@@ -96,7 +96,7 @@ rule summarise_resources:
         study=STUDY_PATH,
         verified="results/{study}/verify.json",
         notebook="notebooks/05-resources.ipynb",
-        library=FRAME_SOURCES,
+        library=[*FRAME_SOURCES, *PLOT_SOURCES],
     output:
         notebook="results/{study}/notebooks/05-resources.ipynb",
         page="results/{study}/notebooks/05-resources.html",

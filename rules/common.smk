@@ -111,14 +111,12 @@ if not MEASURE and "--lint" not in sys.argv:
 #: What stands for all raw data: the checksums of a campaign, and its design.
 RAW_DATA = [f"{CAMPAIGN}/{runs.CHECKSUMS}", f"{CAMPAIGN}/{campaign.DESIGN}"]
 
-# One narrow list for each family of rules, so that an edit of a plot does not repeat the statistics.
+# One narrow list for each family of rules, so that an edit of the report does not repeat the statistics.
 MODEL_SOURCES = sources("study.py", "design.py", "runs.py", "campaign.py")
-FRAME_SOURCES = [
-    *MODEL_SOURCES,
-    *sources("frames.py", "histogram.py", "quality.py", "loadgen"),
-]
+FRAME_SOURCES = [*MODEL_SOURCES, *sources("frames.py", "histogram.py", "loadgen")]
+PLOT_SOURCES = sources("report/plots.py", "report/style.py", "report/curves.py")
 ANALYSIS_SOURCES = [*FRAME_SOURCES, *sources("analysis.py", "statistics")]
-REPORT_SOURCES = [*MODEL_SOURCES, *sources("frames.py", "report")]
+REPORT_SOURCES = [*FRAME_SOURCES, *sources("report")]
 PAPER_SOURCES = tree(
-    "paper", (".qmd", ".yml", ".bib", ".csl", ".css", ".scss", ".typ", ".lua", ".html")
+    "paper", (".qmd", ".yml", ".bib", ".css", ".js", ".typ", ".lua", ".html")
 )

@@ -11,7 +11,7 @@ rule compare_arms:
         study=STUDY_PATH,
         verified="results/{study}/verify.json",
         notebook="notebooks/04-compare-arms.ipynb",
-        library=ANALYSIS_SOURCES,
+        library=[*ANALYSIS_SOURCES, *PLOT_SOURCES],
     output:
         notebook="results/{study}/notebooks/04-compare-arms.ipynb",
         page="results/{study}/notebooks/04-compare-arms.html",

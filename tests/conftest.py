@@ -50,3 +50,34 @@ def pytest_runtest_makereport(item, call):
 def repository() -> Path:
     """Return the checkout that is tested."""
     return ROOT
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """Return a checkout of its own, without data."""
+    from workspace import Workspace
+
+    return Workspace(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def analysed(tmp_path_factory):
+    """Return a checkout whose workflow has run on a small synthetic campaign, and the path of its study.
+
+    A test that changes anything in it must change it back.
+    """
+    from support import make_study, make_synthetic_campaign
+    from workspace import Workspace
+
+    workspace = Workspace(tmp_path_factory.mktemp("analysed"))
+    study = make_study(
+        study="analysed",
+        campaign="analysed-local",
+        arms=[{"mesh": "istio", "configurations": ["mtls"]}],
+        target_rps=[100],
+    )
+    study_path = workspace.write_study(study)
+    make_synthetic_campaign(workspace.directory, study)
+    finished = workspace.snakemake(study_path, timeout=600)
+    assert finished.returncode == 0, finished.stdout[-5000:]
+    return workspace, study_path

@@ -201,9 +201,8 @@ def _seal(study_path):
     campaign_dir = campaign.directory(study.campaign)
     missing = runs.pending(study, campaign_dir)
     if missing:
-        click.echo(
-            f"{study.campaign}: {len(missing)} runs of make-up blocks are to be measured: run this again"
-        )
+        more = f"{len(missing)} more run{'s' if len(missing) > 1 else ''}"
+        click.echo(f"{study.campaign}: make-up blocks ask for {more}: give the same command again")
         return
     campaign.seal(campaign_dir)
     click.echo(f"{study.campaign}: sealed")
