@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from meshperf.design import BASELINE, Arm
 from meshperf.errors import MeshperfError
 from meshperf.histogram import LOG_GRID
-from meshperf.statistics.bootstrap import block_interval, mean_interval, merged_quantile_interval
+from meshperf.statistics.bootstrap import mean_interval, merged_quantile_interval
 from meshperf.statistics.effect import (
     Verdict,
     difference_interval,
     log_ratio_interval,
     log_ratios,
+    merged_difference_interval,
     merged_ratio_interval,
     paired_t_p,
     resolution_bracket,
@@ -565,10 +566,6 @@ def _compare_quantile(
     arm_s = np.exp(best_log_quantile(cdf, table.edges_s, q))
     control_s = np.exp(best_log_quantile(control, table.edges_s, q))
 
-    def merged_difference(weights: NDArray) -> NDArray:
-        high = np.exp(best_log_quantile(weights @ cdf, table.edges_s, q))
-        return high - np.exp(best_log_quantile(weights @ control, table.edges_s, q))
-
     used = table.runs.loc[[*pairing.arm_rows, *control_rows]]
     warnings = [*pairing.warnings, *supports[0].warnings, *supports[1].warnings, *_unbounded(used, q)]
     return _Comparison(
@@ -586,7 +583,7 @@ def _compare_quantile(
         },
         differences={
             "typical": difference_interval(arm_s, control_s, confidence=analysis.confidence),
-            "merged": block_interval(merged_difference, len(cdf), **options),
+            "merged": merged_difference_interval(cdf, control, table.edges_s, q, **options),
         },
         equivalence=log_ratio_interval(d, confidence=1 - 2 * analysis.alpha),
         bracket=resolution_bracket(cdf, control, table.edges_s, q),

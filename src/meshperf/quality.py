@@ -381,5 +381,5 @@ def _omission(asked: AskedLoad, result: FortioResult, quantiles: Sequence[float]
     )
     if open_ended:
         detail += f"; quantiles from {min(open_ended):g} up have no upper bound"
-    limit = 1 - max(quantiles)
+    limit = round(1 - max(quantiles), 12)
     return Gate("omission", WARN if open_ended else PASS, detail, bound.missing_fraction, limit)

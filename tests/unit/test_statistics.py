@@ -21,6 +21,7 @@ from meshperf.statistics.effect import (
     leave_one_out_range,
     log_ratio_interval,
     log_ratios,
+    merged_difference_interval,
     merged_ratio_interval,
     paired_t_p,
     resolution_bracket,
@@ -36,6 +37,7 @@ from meshperf.statistics.quantiles import (
     pchip_log_quantile,
     quantile_bounds,
     run_cdfs,
+    window,
 )
 from meshperf.statistics.results import EXPLANATIONS, Interval, StatisticsError, StatisticsWarning
 
@@ -433,3 +435,21 @@ def test_statistics_load_neither_pandas_nor_files():
         " meshperf.statistics.multiplicity; assert not {'pandas', 'pydantic', 'yaml'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("q", [0.001, 0.5, 0.9, 0.999])
+def test_the_window_changes_no_quantile_of_any_resample(q):
+    cdf, _ = arms(r=5, n=3000)
+    weights, _ = block_weights(5)
+    near, near_edges = window(cdf, LOG_GRID, q)
+    assert near.shape[1] < 120
+    expected = log_quantile(weights @ cdf, LOG_GRID, q)
+    assert log_quantile(weights @ near, near_edges, q) == pytest.approx(expected, abs=1e-12)
+
+
+def test_merged_differences_are_differences_of_merged_quantiles():
+    cdf, baseline = arms(r=5, ratio=1.5)
+    interval = merged_difference_interval(cdf, baseline, LOG_GRID, 0.9)
+    quantiles = [merged_quantile_interval(c, LOG_GRID, 0.9).estimate for c in (cdf, baseline)]
+    assert interval.estimate == pytest.approx(quantiles[0] - quantiles[1])
+    assert interval.low < interval.estimate < interval.high

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from meshperf.statistics.quantiles import best_log_quantile
+from meshperf.statistics.quantiles import best_log_quantile, window
 from meshperf.statistics.results import Interval, StatisticsError, StatisticsWarning
 
 #: Fewest blocks for an interval, fewest for a claim, most for which every resample is enumerated.
@@ -212,10 +212,10 @@ def merged_quantile_interval(
     -----
     The interval contains the variance between blocks, so two overlapping cell intervals are not a comparison.
     """
-    cdf = cdf_matrix(cdf)
+    near, near_edges_s = window(cdf_matrix(cdf), edges_s, q)
     return block_interval(
-        lambda weights: best_log_quantile(weights @ cdf, edges_s, q),
-        cdf.shape[0],
+        lambda weights: best_log_quantile(weights @ near, near_edges_s, q),
+        near.shape[0],
         confidence=confidence,
         n_resamples=n_resamples,
         rng=rng,

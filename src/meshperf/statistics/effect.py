@@ -19,7 +19,7 @@ from meshperf.statistics.bootstrap import (
     cdf_matrix,
     mean_interval,
 )
-from meshperf.statistics.quantiles import best_log_quantile, quantile_bounds
+from meshperf.statistics.quantiles import best_log_quantile, quantile_bounds, window
 from meshperf.statistics.results import Interval, StatisticsError
 
 
@@ -74,16 +74,44 @@ def merged_ratio_interval(
         In (0, 1).
     """
     cdf, baseline_cdf = _pair(cdf, baseline_cdf)
+    high, high_edges_s = window(cdf, edges_s, q)
+    low, low_edges_s = window(baseline_cdf, edges_s, q)
     return block_interval(
         lambda weights: (
-            best_log_quantile(weights @ cdf, edges_s, q)
-            - best_log_quantile(weights @ baseline_cdf, edges_s, q)
+            best_log_quantile(weights @ high, high_edges_s, q)
+            - best_log_quantile(weights @ low, low_edges_s, q)
         ),
         cdf.shape[0],
         confidence=confidence,
         n_resamples=n_resamples,
         rng=rng,
         log=True,
+    )
+
+
+def merged_difference_interval(
+    cdf: ArrayLike,
+    baseline_cdf: ArrayLike,
+    edges_s: ArrayLike,
+    q: float,
+    *,
+    confidence: float = 0.95,
+    n_resamples: int = 10_000,
+    rng: np.random.Generator | None = None,
+) -> Interval:
+    """Difference in seconds of the quantiles of the mean CDFs; parameters as in `merged_ratio_interval`."""
+    cdf, baseline_cdf = _pair(cdf, baseline_cdf)
+    high, high_edges_s = window(cdf, edges_s, q)
+    low, low_edges_s = window(baseline_cdf, edges_s, q)
+    return block_interval(
+        lambda weights: (
+            np.exp(best_log_quantile(weights @ high, high_edges_s, q))
+            - np.exp(best_log_quantile(weights @ low, low_edges_s, q))
+        ),
+        cdf.shape[0],
+        confidence=confidence,
+        n_resamples=n_resamples,
+        rng=rng,
     )
 
 
