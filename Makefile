@@ -33,7 +33,7 @@ measure: setup-cluster ## measure STUDY on a cluster; goes on where it stopped
 	@$(RUN) meshperf run $(STUDY)
 
 lab: setup ## open the notebooks in JupyterLab
-	@$(RUN) jupyter lab notebooks
+	@$(RUN) jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 cluster: setup-cluster ## start the local cluster
 	@$(RUN) meshperf cluster up
