@@ -9,9 +9,10 @@ module              contents
 ``quantiles``       run CDFs, quantiles of binned latencies, their quantisation bounds
 ``estimability``    which quantiles the data can support, what unsent requests could have hidden
 ``bootstrap``       block weights (all resamples up to 8 blocks) and block intervals
-``effect``          paired ratios, differences and merged ratios of quantiles, verdicts
+``effect``          ratios and differences of quantiles, shift function, equivalence, verdicts
 ``multiplicity``    corrections for many tests
-``permutation``     smallest p-value of a blocked design
+``ks``              distances between distributions, stochastic dominance
+``permutation``     tests by relabelling inside blocks
 ==================  ==========================================================================
 
 Import what you need from the module that has it; this package imports nothing by itself.

@@ -6,6 +6,7 @@ deployment can expect. *Merged*: the ratio of the quantiles of the mean CDFs, wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +19,10 @@ from meshperf.statistics.bootstrap import (
     block_interval,
     cdf_matrix,
     mean_interval,
+    t_quantile,
 )
 from meshperf.statistics.quantiles import best_log_quantile, quantile_bounds, window
-from meshperf.statistics.results import Interval, StatisticsError
+from meshperf.statistics.results import Interval, StatisticsError, StatisticsWarning
 
 
 def log_ratios(cdf: ArrayLike, baseline_cdf: ArrayLike, edges_s: ArrayLike, q: float) -> NDArray[np.float64]:
@@ -244,3 +246,165 @@ def verdict(
     if bracket[0] <= 1 <= bracket[1]:
         return Verdict("resolution-limited", "the effect is smaller than the histogram's bins")
     return Verdict("slower" if effect > 0 else "faster", f"adjusted p = {p_adjusted:.2g}")
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftFunction:
+    """Ratios and differences of quantiles over the whole distribution, with simultaneous bands.
+
+    Attributes
+    ----------
+    quantiles : ndarray, shape (k,)
+    ratio, ratio_low, ratio_high : ndarray, shape (k,)
+        Typical ratios; the band covers all of them together with the given confidence.
+    difference_s, difference_low_s, difference_high_s : ndarray, shape (k,)
+    log_ratios : ndarray, shape (r, k)
+        One line per block.
+    n : int
+        Number of blocks.
+    confidence : float
+    method : str
+    warnings : tuple of StatisticsWarning
+    """
+
+    quantiles: NDArray[np.float64]
+    ratio: NDArray[np.float64]
+    ratio_low: NDArray[np.float64]
+    ratio_high: NDArray[np.float64]
+    difference_s: NDArray[np.float64]
+    difference_low_s: NDArray[np.float64]
+    difference_high_s: NDArray[np.float64]
+    log_ratios: NDArray[np.float64]
+    n: int
+    confidence: float
+    method: str
+    warnings: tuple[StatisticsWarning, ...] = ()
+
+
+#: Quantiles of the shift function: deciles are too few where the tail matters.
+SHIFT_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+_MIN_BLOCKS_MAX_T = 8
+
+
+def shift_function(
+    cdf: ArrayLike,
+    baseline_cdf: ArrayLike,
+    edges_s: ArrayLike,
+    quantiles: Sequence[float] = SHIFT_QUANTILES,
+    *,
+    confidence: float = 0.95,
+    rng: np.random.Generator | None = None,
+) -> ShiftFunction:
+    """How an arm shifts each part of the distribution (Doksum 1974; Rousselet, Pernet & Wilcox 2017).
+
+    Parameters
+    ----------
+    cdf, baseline_cdf : array_like, shape (r, n_bins)
+    edges_s : array_like, shape (n_bins + 1,)
+    quantiles : sequence of float
+    confidence : float
+        Joint coverage of the band over all quantiles.
+    rng : numpy.random.Generator, optional
+        Needed from 8 blocks on, for the distribution of the largest t.
+
+    Notes
+    -----
+    Below 8 blocks the band is Bonferroni's; from 8 on it takes the quantile of max |t| with the correlation
+    of the quantiles estimated from the blocks. No band below 3 blocks.
+    """
+    cdf, baseline_cdf = _pair(cdf, baseline_cdf)
+    high = np.stack([best_log_quantile(cdf, edges_s, q) for q in quantiles], axis=1)
+    low = np.stack([best_log_quantile(baseline_cdf, edges_s, q) for q in quantiles], axis=1)
+    d, difference = high - low, np.exp(high) - np.exp(low)
+    r, k = d.shape
+    if r < MIN_BLOCKS_INTERVAL:
+        nan, warnings = np.full(k, np.nan), (StatisticsWarning.TooFewBlocks,)
+        half_d = half_difference = nan
+        method = "no band"
+    else:
+        warnings = ()
+        if r >= _MIN_BLOCKS_MAX_T:
+            method = "largest of paired t statistics"
+            critical = [_max_t(values, confidence, rng) for values in (d, difference)]
+        else:
+            method = "paired t, Bonferroni"
+            critical = [t_quantile(1 - (1 - confidence) / k, r)] * 2
+        half_d, half_difference = (
+            c * values.std(axis=0, ddof=1) / np.sqrt(r)
+            for c, values in zip(critical, (d, difference), strict=True)
+        )
+    mean_d, mean_difference = d.mean(axis=0), difference.mean(axis=0)
+    return ShiftFunction(
+        quantiles=np.asarray(quantiles, dtype=float),
+        ratio=np.exp(mean_d),
+        ratio_low=np.exp(mean_d - half_d),
+        ratio_high=np.exp(mean_d + half_d),
+        difference_s=mean_difference,
+        difference_low_s=mean_difference - half_difference,
+        difference_high_s=mean_difference + half_difference,
+        log_ratios=d,
+        n=r,
+        confidence=confidence,
+        method=method,
+        warnings=warnings,
+    )
+
+
+def _max_t(
+    values: NDArray[np.float64], confidence: float, rng: np.random.Generator | None, n_draws: int = 20_000
+) -> float:
+    """Quantile of max |t| for r − 1 degrees of freedom and the columns' estimated correlation."""
+    if rng is None:
+        raise StatisticsError("a simultaneous band from 8 blocks on is simulated: pass a seeded generator")
+    r = values.shape[0]
+    centred = values - values.mean(axis=0)
+    spread = np.sqrt((centred**2).sum(axis=0))
+    if not np.isfinite(spread).all() or (spread == 0).any():
+        return float("nan")
+    # Normal draws in the blocks' own space have the estimated correlation, of rank r − 1 at most.
+    draws = rng.standard_normal((n_draws, r)) @ (centred / spread)
+    scale = np.sqrt(rng.chisquare(r - 1, n_draws) / (r - 1))
+    return float(np.quantile(np.abs(draws).max(axis=1) / scale, confidence))
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Two one-sided tests that a ratio lies within a margin (Schuirmann 1987).
+
+    Attributes
+    ----------
+    equivalent : bool
+        Whether both tests reject at `alpha`: the interval at confidence 1 − 2 alpha lies within the margin.
+    p_value : float
+        The larger of the two one-sided p-values; NaN below 3 blocks.
+    interval : Interval
+        At confidence 1 − 2 alpha.
+    margin, alpha : float
+    """
+
+    equivalent: bool
+    p_value: float
+    interval: Interval
+    margin: float
+    alpha: float
+
+
+def tost(d: ArrayLike, margin: float, *, alpha: float = 0.05) -> Equivalence:
+    """Test whether the typical ratio lies in [1/(1 + margin), 1 + margin].
+
+    Parameters
+    ----------
+    d : array_like, shape (r,)
+        Log ratio of each block.
+    margin : float
+        Above 0, declared before the data were seen.
+    """
+    if not margin > 0:
+        raise StatisticsError(f"a margin of equivalence is above 0, got {margin}")
+    d = np.asarray(d, dtype=float)
+    interval = log_ratio_interval(d, confidence=1 - 2 * alpha)
+    if not interval.has_interval:
+        return Equivalence(False, float("nan"), interval, margin, alpha)
+    limit = np.log1p(margin)
+    sides = [float(stdtr(d.size - 1, (sign * d.mean() - limit) / interval.se)) for sign in (1, -1)]
+    return Equivalence(max(sides) <= alpha, max(sides), interval, margin, alpha)

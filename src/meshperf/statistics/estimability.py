@@ -118,8 +118,8 @@ def estimability(
     -----
     The second condition keeps one bad run from being the tail: the exceedances must come from at least 3
     effective runs (2 for a dagger) by Kish (1965), met to within 5 % because equality needs identical runs.
-    With fewer than 3 runs neither φ nor Kish's number says anything; then n(1 − q) alone must reach the limit, and
-    the label is a dagger at best.
+    With fewer than 3 runs neither φ nor Kish's number says anything; then n(1 − q) alone must reach the
+    limit, and the label is a dagger at best.
     """
     exceeding = np.asarray(exceeding, dtype=float)
     if not 0 < q < 1:

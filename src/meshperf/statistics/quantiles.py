@@ -223,9 +223,9 @@ def window(cdf: NDArray, edges_s: NDArray, q: float) -> tuple[NDArray, NDArray]:
     -------
     cdf : ndarray, shape (r, m)
     edges_s : ndarray, shape (m + 1,)
-        From the bin before the first in which any row reaches q to the first in which all do. The quantile of a
-        mean lies between those of the rows, so :func:`log_quantile` gives the same result on the window. A grid
-        with wide bins is returned whole, because the cubic there depends on bins further away.
+        From the bin before the first in which any row reaches q to the first in which all do. The quantile of
+        a mean lies between those of the rows, so :func:`log_quantile` gives the same result on the window. A
+        grid with wide bins is returned whole, because the cubic there depends on bins further away.
     """
     edges_s = np.asarray(edges_s, dtype=float)
     if _has_wide_bins(edges_s):
