@@ -10,9 +10,13 @@ module              contents
 ``estimability``    which quantiles the data can support, what unsent requests could have hidden
 ``bootstrap``       block weights (all resamples up to 8 blocks) and block intervals
 ``effect``          ratios and differences of quantiles, shift function, equivalence, verdicts
-``multiplicity``    corrections for many tests
+``multiplicity``    corrections for many tests, ranks with their ties
 ``ks``              distances between distributions, stochastic dominance
 ``permutation``     tests by relabelling inside blocks
+``power``           how many blocks a study needs
+``saturation``      largest rate that still works
+``slopes``          CPU against rate, one line per deployment
+``steady``          warm-up and drift within a run
 ==================  ==========================================================================
 
 Import what you need from the module that has it; this package imports nothing by itself.

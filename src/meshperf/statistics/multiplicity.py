@@ -1,10 +1,14 @@
-"""Corrections for testing more than one hypothesis."""
+"""Corrections for testing more than one hypothesis, and ranks that respect them."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from meshperf.statistics.effect import paired_t_p
 from meshperf.statistics.results import StatisticsError
 
 
@@ -52,3 +56,54 @@ def _restored(sorted_values: NDArray, order: NDArray) -> NDArray[np.float64]:
     result = np.empty_like(sorted_values)
     result[order] = sorted_values
     return result
+
+
+@dataclass(frozen=True)
+class RankSet:
+    """Ranks that an arm may have, given what the comparisons could tell apart.
+
+    Attributes
+    ----------
+    best, worst : int
+        1 is the smallest value; equal for an arm that is told apart from all others.
+    n : int
+        Number of blocks.
+    """
+
+    best: int
+    worst: int
+    n: int
+
+    def __str__(self) -> str:
+        return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
+
+
+def rank_sets(log_values: ArrayLike, *, alpha: float = 0.05) -> tuple[RankSet, ...]:
+    """Ranks of arms by all-pairs paired t tests with Holm's correction; ties stay ties.
+
+    Parameters
+    ----------
+    log_values : array_like, shape (r, arms)
+        Log of one value per block and arm (a run's quantile, CPU per request).
+    alpha : float
+        Family-wise level.
+
+    Returns
+    -------
+    tuple of RankSet
+        One per arm: best = 1 + arms that are smaller beyond doubt, worst = arms − those larger beyond doubt. All
+        ranks are possible below 3 blocks.
+    """
+    values = np.asarray(log_values, dtype=float)
+    if values.ndim != 2 or not np.isfinite(values).all():
+        raise StatisticsError(f"one finite value per block and arm is needed, got shape {values.shape}")
+    r, arms = values.shape
+    pairs = list(combinations(range(arms), 2))
+    adjusted = holm([paired_t_p(values[:, j] - values[:, i]) for i, j in pairs]) if pairs else np.empty(0)
+    smaller, larger = np.zeros(arms, dtype=int), np.zeros(arms, dtype=int)
+    for (i, j), p in zip(pairs, adjusted, strict=True):
+        if p <= alpha:
+            low, high = (i, j) if values[:, i].mean() < values[:, j].mean() else (j, i)
+            larger[low] += 1
+            smaller[high] += 1
+    return tuple(RankSet(1 + int(s), arms - int(g), r) for s, g in zip(smaller, larger, strict=True))
