@@ -119,9 +119,11 @@ def write_html(executed_path: Path, html_path: Path) -> None:
 
 def _import_engine():
     """Import the engine without what papermill's dependencies load and this use never needs."""
-    # jsonschema uses it, where it is installed, to check the "iri" format, which no notebook has; compiling
-    # its grammar takes 0.6 s of each run. None in sys.modules makes the import fail as if it were absent.
-    sys.modules.setdefault("rfc3987_syntax", None)
+    # None in sys.modules makes an import fail as if the package were absent. jsonschema would use the first to
+    # check the "iri" format, which no notebook has, and compiles its grammar for 0.6 s of each run; papermill
+    # would lay out the injected parameters with the second.
+    for name in ("rfc3987_syntax", "black"):
+        sys.modules.setdefault(name, None)
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     from meshperf import _notebook_engine
 
