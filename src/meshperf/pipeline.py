@@ -164,7 +164,7 @@ def _running_snakemake(root: Path) -> int | None:
     for process in psutil.process_iter(["cmdline"]):
         words = [Path(word).name for word in (process.info["cmdline"] or [])[:4]]
         try:
-            if "snakemake" in words and Path(process.cwd()) == root:
+            if "snakemake" in words and Path(process.cwd()) == root.resolve():
                 return process.pid
         except (psutil.Error, OSError):
             continue
