@@ -170,7 +170,8 @@ def parse_summary(
     """
     found = []
     node = summary["node"]
-    entries = [("node", "", node["nodeName"], "", node)]
+    # A node's name may name its owner, and data are published: it is called by its role.
+    entries = [("node", "", "node", "", node)]
     for pod in summary.get("pods", []):
         reference = pod["podRef"]
         for container in pod.get("containers", []):

@@ -257,6 +257,8 @@ class Cluster:
             try:
                 self.wait(f"deployment {namespace}/{name} ready", ready, timeout_s)
             except InfrastructureError as error:
+                if not self.is_ready():
+                    raise
                 raise InfrastructureError(f"{error}: {self._pod_troubles(namespace)}") from error
 
     def _pod_troubles(self, namespace: str) -> str:

@@ -165,11 +165,11 @@ class _Processes:
     def __init__(self, pid: int, state: Path) -> None:
         self._pid, self._state = pid, state
 
-    def start(self, name: str, command: list[str], environment: dict[str, str] | None = None) -> None:
-        """Start a daemon unless it runs."""
-        record = self._state / "run" / f"{name}.json"
+    def start(self, name: str, command: list[str], environment: dict[str, str] | None = None) -> bool:
+        """Start a daemon unless it runs; return whether it was started."""
+        record = self._record(name)
         if _alive(record):
-            return
+            return False
         log = (self._state / "log" / f"{name}.log").open("ab")
         process = subprocess.Popen(
             [*node.enter(self._pid), *command],
@@ -183,13 +183,34 @@ class _Processes:
         record.write_text(
             json.dumps({"pid": process.pid, "started": psutil.Process(process.pid).create_time()})
         )
+        return True
+
+    def end(self, name: str) -> None:
+        """End a daemon if it runs."""
+        record = self._record(name)
+        if _alive(record):
+            holder = psutil.Process(json.loads(record.read_text())["pid"])
+            for process in [*holder.children(), holder]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    def _record(self, name: str) -> Path:
+        return self._state / "run" / f"{name}.json"
 
 
 def _alive(record: Path) -> bool:
+    """Return whether a recorded daemon runs; what is left of one that does not is ended."""
     try:
         known = json.loads(record.read_text())
-        process = psutil.Process(known["pid"])
-        return process.create_time() == known["started"] and process.status() != psutil.STATUS_ZOMBIE
+        holder = psutil.Process(known["pid"])
+        if holder.create_time() != known["started"] or holder.status() == psutil.STATUS_ZOMBIE:
+            return False
+        # `nsenter` waits for the daemon, its only child; one that was itself stopped may not notice the end.
+        forked = time.time() - holder.create_time() > 2
+        if forked and all(child.status() == psutil.STATUS_ZOMBIE for child in holder.children()):
+            holder.kill()
+            return False
+        return True
     except (OSError, ValueError, KeyError, psutil.NoSuchProcess):
         return False
 
@@ -311,7 +332,7 @@ def _start_control_plane(processes: _Processes, binaries: dict[str, Path]) -> No
             "--unsafe-no-fsync",
         ],
     )
-    processes.start(
+    started = processes.start(
         "kube-apiserver",
         [
             str(_local_copy(binaries["kube"])),
@@ -342,6 +363,10 @@ def _start_control_plane(processes: _Processes, binaries: dict[str, Path]) -> No
             "--enable-aggregator-routing=true",
         ],
     )
+    if started:
+        # They would find a new API server by themselves, but only after pauses of up to a minute.
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            processes.end(name)
 
 
 def _start_runtime(processes: _Processes) -> None:
