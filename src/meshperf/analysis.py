@@ -558,13 +558,14 @@ def _compare_quantile(
         if support.label == "n.e.":
             return refused("not estimable", f"{name}: {support.reason}", support.warnings)
     cdf = table.cdfs(pairing.arm_rows)
-    control = np.stack([table.cdfs(rows).mean(axis=0) for rows in pairing.control_rows])
-    d = log_ratios(cdf, control, table.edges_s, q)
+    controls = np.stack([table.cdfs(rows) for rows in pairing.control_rows])
+    control = controls.mean(axis=1)
+    d = log_ratios(cdf, controls, table.edges_s, q)
     analysis = study.analysis
     options = {"confidence": analysis.confidence, "n_resamples": analysis.n_resamples}
     options["rng"] = _rng(study, arm, target_rps, q, "comparison")
     arm_s = np.exp(best_log_quantile(cdf, table.edges_s, q))
-    control_s = np.exp(best_log_quantile(control, table.edges_s, q))
+    control_s = np.exp(best_log_quantile(controls, table.edges_s, q)).mean(axis=1)
 
     used = table.runs.loc[[*pairing.arm_rows, *control_rows]]
     warnings = [*pairing.warnings, *supports[0].warnings, *supports[1].warnings, *_unbounded(used, q)]

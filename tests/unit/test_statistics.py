@@ -453,3 +453,15 @@ def test_merged_differences_are_differences_of_merged_quantiles():
     quantiles = [merged_quantile_interval(c, LOG_GRID, 0.9).estimate for c in (cdf, baseline)]
     assert interval.estimate == pytest.approx(quantiles[0] - quantiles[1])
     assert interval.low < interval.estimate < interval.high
+
+
+def test_two_baselines_that_differ_by_a_factor_do_not_bias_the_typical_ratio():
+    rng = np.random.default_rng(9)
+    sample = rng.lognormal(np.log(0.002), 0.3, 50_000)
+    # The arm is the geometric mean of the two baselines at every quantile; a mixture of the two has a longer tail.
+    arm = cdfs_of([sample] * 3)
+    baselines = np.stack([cdfs_of([sample * 1.3, sample / 1.3])] * 3)
+    for q in (0.5, 0.9, 0.99):
+        assert log_ratios(arm, baselines, LOG_GRID, q) == pytest.approx(np.zeros(3), abs=0.002)
+    mixed = log_ratios(arm, baselines.mean(axis=1), LOG_GRID, 0.99)
+    assert (mixed < -0.1).all()
