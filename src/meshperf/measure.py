@@ -168,6 +168,8 @@ class _Attempt:
             sampler.abandon()
         proof = ensure.prove(cluster, deployed, before, ensure.requests_sent(result))
         log = fortio.read_access_log(self._read_log(deployed, log_path))
+        if log.ok.size != result.n:
+            raise InfrastructureError(f"the access log has {log.ok.size} of {result.n} requests")
         restarts = self._restarts(deployed)
         lap("collect_s")
 
@@ -281,7 +283,8 @@ class _Attempt:
 
     def _read_log(self, deployed: ensure.Deployed, path: str) -> bytes:
         url = f"http://127.0.0.1:{echo.PORT}/fortio/data/{Path(path).name}"
-        return self._execute(deployed, ["fortio", "curl", "-quiet", url], LOAD_GRACE_S)
+        # Fortio's own client stops after 128 KiB, Go's does not.
+        return self._execute(deployed, ["fortio", "curl", "-quiet", "-stdclient", url], LOAD_GRACE_S)
 
     def _pods(self, deployed: ensure.Deployed) -> list[dict]:
         control_plane = [
