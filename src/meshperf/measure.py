@@ -66,7 +66,7 @@ def measure_run(
         return runs.read_record(runs.run_dir(campaign_dir, key))
     order = _order(study, key, campaign_dir)
     cache_dir().mkdir(parents=True, exist_ok=True)
-    with storage.exclusive(cache_dir(), "measuring with"):
+    with storage.exclusive(cache_dir(), testbed.MEASURING):
         where = testbed.connect(study, progress)
         campaign.start(study, campaign_dir, where.description())
         _record_killed_attempt(campaign_dir)

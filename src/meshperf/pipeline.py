@@ -72,9 +72,19 @@ def measure(
                     f"logs/{study.study}/measure_run/{left[0]}.ipynb, then run the same command again"
                 )
             missing = left
-        campaign.seal(campaign_dir)
+        complete(study)
     echo(f"{study.campaign}: complete and sealed in {campaign_dir.relative_to(root)}")
     return campaign_dir
+
+
+def complete(study: Study) -> None:
+    """Seal a campaign of which no run is missing, after taking what was measured off the cluster."""
+    from meshperf import testbed
+
+    campaign_dir = campaign.directory(study.campaign)
+    if not runs.is_sealed(campaign_dir):
+        testbed.clean(study)
+        campaign.seal(campaign_dir)
 
 
 def unlock_stale(root: Path) -> bool:
@@ -204,7 +214,7 @@ def _seal(study_path):
         more = f"{len(missing)} more run{'s' if len(missing) > 1 else ''}"
         click.echo(f"{study.campaign}: make-up blocks ask for {more}: give the same command again")
         return
-    campaign.seal(campaign_dir)
+    complete(study)
     click.echo(f"{study.campaign}: sealed")
 
 

@@ -21,6 +21,10 @@ HIDDEN = ".writing-"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
+class InUse(MeshperfError):
+    """Another process holds the directory."""
+
+
 def write_file(path: Path, content: bytes) -> None:
     """Write a file, or replace one, so that it is never seen half-written.
 
@@ -122,7 +126,7 @@ def exclusive(directory: Path, what: str) -> Iterator[None]:
 
     Raises
     ------
-    MeshperfError
+    InUse
         If another process holds it; `what` says what is being done there.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -130,7 +134,7 @@ def exclusive(directory: Path, what: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise MeshperfError(
+            raise InUse(
                 f"another process is {what} {directory}: wait until it has ended, or end it"
             ) from None
         yield

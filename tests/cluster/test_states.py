@@ -62,18 +62,25 @@ def test_switching_arms_leaves_nothing_of_the_one_before(clean_testbed, bring):
     assert after <= before, f"left behind: {sorted(after - before)}"
 
 
-def test_what_is_not_ours_is_left_alone(clean_testbed, bring):
+@pytest.mark.parametrize(
+    ("api_version", "kind", "name"),
+    [
+        ("v1", "Namespace", "istio-system"),
+        ("rbac.authorization.k8s.io/v1", "ClusterRole", "istiod-clusterrole-istio-system"),
+    ],
+)
+def test_what_is_not_ours_is_left_alone(clean_testbed, bring, api_version, kind, name):
     cluster = clean_testbed.cluster
-    theirs = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "istio-system"}}
+    theirs = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
     cluster.apply([theirs])
     try:
-        with pytest.raises(Exception, match="istio-system exists and is not meshperf's"):
+        with pytest.raises(Exception, match=f"{kind} {name} exists and is not meshperf's"):
             bring("istio", "basic")
         states.remove_all(cluster)
-        assert cluster.get("v1", "Namespace", "istio-system") is not None
+        assert cluster.get(api_version, kind, name) is not None
     finally:
         cluster.delete([theirs])
-        cluster.wait("its removal", lambda: cluster.get("v1", "Namespace", "istio-system") is None, 60)
+        cluster.wait("its removal", lambda: cluster.get(api_version, kind, name) is None, 60)
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from meshperf.testbed.client import Cluster
 
 Progress = Callable[[str], None]
+#: What whoever holds the lock on the cache is doing: one process measures at a time on a machine.
+MEASURING = "measuring with"
 #: (namespace, pod, container) -> (throttled periods, periods)
 Throttling = Mapping[tuple[str, str, str], tuple[int, int]]
 
@@ -165,6 +167,30 @@ def down(study: "Study | None" = None) -> str:
     if os.geteuid() == 0:
         embedded.down()
     return "the local cluster is removed"
+
+
+def clean(study: "Study | None" = None) -> bool:
+    """Remove our workloads and meshes from the cluster of a study, if it runs; return whether anything was done.
+
+    Starts nothing, and does nothing while another process measures.
+    """
+    from meshperf import storage
+    from meshperf.paths import cache_dir
+    from meshperf.testbed import kind as kind_cluster
+    from meshperf.testbed.embedded import cluster as embedded
+
+    kind, _ = _choose(study, check=False)
+    if not {"context": lambda: True, "kind": kind_cluster.running, "embedded": embedded.running}[kind]():
+        return False
+    from meshperf.testbed.ensure import remove_all
+
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    try:
+        with storage.exclusive(cache_dir(), MEASURING):
+            remove_all(connect(study).cluster)
+    except storage.InUse:
+        return False
+    return True
 
 
 def obstacles() -> dict[str, str]:

@@ -195,7 +195,7 @@ def ensure(
     if annotations.get(STATE_ANNOTATION) == wanted and (pods := _healthy_pods(cluster, namespace)):
         return Deployed(mesh, configuration, namespace, *pods, fresh=False, install_s={})
 
-    _refuse_foreign(cluster, [*mesh.control_plane_namespaces, namespace])
+    _refuse_foreign(cluster, [*control_plane, _namespace(namespace, {})])
     prepare()
     parts: dict[str, float] = {}
     clock = _Stopwatch(parts)
@@ -413,12 +413,16 @@ def wait_until_gone(cluster: Cluster, namespaces: Iterable[str]) -> None:
         )
 
 
-def _refuse_foreign(cluster: Cluster, namespaces: Iterable[str]) -> None:
-    for name in namespaces:
-        found = cluster.get("v1", "Namespace", name)
+def _refuse_foreign(cluster: Cluster, manifests: Iterable[Manifest]) -> None:
+    """Refuse to touch what somebody else has installed: applying it would make it ours, and we remove what is ours."""
+    for manifest in manifests:
+        metadata = manifest["metadata"]
+        if "namespace" in metadata:
+            continue
+        found = cluster.get(manifest["apiVersion"], manifest["kind"], metadata["name"])
         if found and (found["metadata"].get("labels") or {}).get(OWNED_LABEL) != "true":
             raise MeshperfError(
-                f"namespace {name} exists and is not meshperf's, so it is left alone: "
+                f"{manifest['kind']} {metadata['name']} exists and is not meshperf's, so it is left alone: "
                 "remove what is installed there, or name another cluster"
             )
 
