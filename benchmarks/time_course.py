@@ -17,7 +17,9 @@ from scipy import stats
 from meshperf import resources, testbed
 from meshperf.loadgen import fortio
 from meshperf.study import Load
-from meshperf.testbed import ensure
+from meshperf.testbed.ensure import ensure
+from meshperf.testbed.proof import Deployed
+from meshperf.testbed.removal import remove_all
 from meshperf.workloads import echo
 
 DURATION_S, INTERVAL_S, TARGET_RPS = 10, 5, 400
@@ -31,7 +33,7 @@ def main(rounds: int) -> None:
         "server_limits": {}, "client_limits": {}, "placement": "same-node",
         "server_node_selector": {}, "client_node_selector": {},
     }  # fmt: skip
-    deployed = ensure.ensure(
+    deployed = ensure(
         where.cluster, "benchmark", "baseline", "none", 1, 1, workload, where.image_source, print
     )
     order = random.Random(1)
@@ -42,7 +44,7 @@ def main(rounds: int) -> None:
             p50_s, p99_s, cpu_s = figures[way][-1]
             times = f"p50 {p50_s * 1e3:.3f} ms  p99 {p99_s * 1e3:.3f} ms"
             print(f"round {number + 1}  {way:10}  {times}  {cpu_s * 1e6:.0f} µs CPU per request")
-    ensure.remove_all(where.cluster)
+    remove_all(where.cluster)
     plain = np.log(figures["plain"])
     for way in WAYS[1:]:
         ratios = np.log(figures[way]) - plain
@@ -51,7 +53,7 @@ def main(rounds: int) -> None:
             print(f"{way:10} / plain  {name}: {np.exp(mean):.3f} [{np.exp(left):.3f}, {np.exp(right):.3f}]")
 
 
-def measure(where: testbed.Testbed, deployed: ensure.Deployed, way: str) -> tuple[float, float, float]:
+def measure(where: testbed.Testbed, deployed: Deployed, way: str) -> tuple[float, float, float]:
     """Return p50 and p99 in seconds and the load generator's CPU seconds per request, measured in one way."""
     load = Load(
         connections=16,

@@ -20,8 +20,9 @@ from meshperf.errors import MeshperfError
 from meshperf.loadgen import fortio
 from meshperf.paths import cache_dir
 from meshperf.study import Study, load_study
-from meshperf.testbed import ensure
+from meshperf.testbed import proof as proofs
 from meshperf.testbed.client import InfrastructureError
+from meshperf.testbed.ensure import ensure
 from meshperf.workloads import echo
 
 #: Broken attempts at one run before the measurement stops.
@@ -141,7 +142,7 @@ class _Attempt:
         lap("warmup_s")
 
         self.phase = "load"
-        before = ensure.read_counters(cluster, deployed)
+        before = proofs.read_counters(cluster, deployed)
         pods = self._pods(deployed)
         sampler = resources.Sampler(
             cluster,
@@ -166,7 +167,7 @@ class _Attempt:
             sampler.stop(end_s)
         finally:
             sampler.abandon()
-        proof = ensure.prove(cluster, deployed, before, ensure.requests_sent(result))
+        proof = proofs.prove(cluster, deployed, before, proofs.requests_sent(result))
         log = fortio.read_access_log(self._read_log(deployed, log_path))
         if log.ok.size != result.n:
             raise InfrastructureError(f"the access log has {log.ok.size} of {result.n} requests")
@@ -250,9 +251,9 @@ class _Attempt:
         """Return the record of this attempt if it broke."""
         return {"started_utc": self.started_utc, "ended_utc": _now(), "phase": self.phase, "reason": reason}
 
-    def _ensure(self) -> ensure.Deployed:
+    def _ensure(self) -> proofs.Deployed:
         workload = self.study.workload
-        return ensure.ensure(
+        return ensure(
             self.where.cluster,
             self.study.campaign,
             self.key.mesh,
@@ -271,7 +272,7 @@ class _Attempt:
             prepare=lambda: self.where.prepare(self.key.mesh, self.progress),
         )
 
-    def _execute(self, deployed: ensure.Deployed, argv: Sequence[str], duration_s: float) -> bytes:
+    def _execute(self, deployed: proofs.Deployed, argv: Sequence[str], duration_s: float) -> bytes:
         output, _ = self.where.cluster.execute(
             deployed.namespace,
             deployed.pod_name("client"),
@@ -281,12 +282,12 @@ class _Attempt:
         )
         return output
 
-    def _read_log(self, deployed: ensure.Deployed, path: str) -> bytes:
+    def _read_log(self, deployed: proofs.Deployed, path: str) -> bytes:
         url = f"http://127.0.0.1:{echo.PORT}/fortio/data/{Path(path).name}"
         # Fortio's own client stops after 128 KiB, Go's does not.
         return self._execute(deployed, ["fortio", "curl", "-quiet", "-stdclient", url], LOAD_GRACE_S)
 
-    def _pods(self, deployed: ensure.Deployed) -> list[dict]:
+    def _pods(self, deployed: proofs.Deployed) -> list[dict]:
         control_plane = [
             pod
             for namespace in deployed.mesh.control_plane_namespaces
@@ -294,7 +295,7 @@ class _Attempt:
         ]
         return [deployed.client, deployed.server, *control_plane]
 
-    def _restarts(self, deployed: ensure.Deployed) -> int:
+    def _restarts(self, deployed: proofs.Deployed) -> int:
         pods = self.where.cluster.list_objects("v1", "Pod", deployed.namespace)
         return sum(
             entry["restartCount"] for pod in pods for entry in pod["status"].get("containerStatuses", [])

@@ -6,7 +6,8 @@ They are never skipped: where no cluster can be had, they fail with the sentence
 import pytest
 
 from meshperf import testbed as testbeds
-from meshperf.testbed import ensure as states
+from meshperf.testbed.ensure import ensure
+from meshperf.testbed.removal import remove_all
 
 WORKLOAD = {
     "server_limits": {},
@@ -33,9 +34,9 @@ def testbed():
 @pytest.fixture
 def clean_testbed(testbed):
     """A cluster without anything of ours, before and after."""
-    states.remove_all(testbed.cluster)
+    remove_all(testbed.cluster)
     yield testbed
-    states.remove_all(testbed.cluster)
+    remove_all(testbed.cluster)
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def bring(testbed):
     """Bring the cluster to the state of one deployment of an arm."""
 
     def bring(mesh, configuration, block=1, deployment=1, campaign="test"):
-        return states.ensure(
+        return ensure(
             testbed.cluster, campaign, mesh, configuration, block, deployment, WORKLOAD, testbed.image_source
         )
 

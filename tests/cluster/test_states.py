@@ -3,7 +3,8 @@
 import pytest
 
 from meshperf.meshes.istio import Istio
-from meshperf.testbed import ensure as states
+from meshperf.testbed import proof
+from meshperf.testbed.removal import CLUSTER_KINDS, OWNED_LABEL, remove_all
 from meshperf.workloads import echo
 
 
@@ -12,11 +13,11 @@ def _names(pod):
 
 
 def _owned_objects(cluster):
-    kinds = [("v1", "Namespace"), *states._CLUSTER_KINDS]
+    kinds = [("v1", "Namespace"), *CLUSTER_KINDS]
     return [
         f"{kind} {found['metadata']['name']}"
         for api_version, kind in kinds
-        for found in cluster.list_objects(api_version, kind, selector={states.OWNED_LABEL: "true"})
+        for found in cluster.list_objects(api_version, kind, selector={OWNED_LABEL: "true"})
     ]
 
 
@@ -37,12 +38,12 @@ def test_another_deployment_or_campaign_is_made_afresh(clean_testbed, bring):
 @pytest.mark.parametrize(("configuration", "encrypted"), [("basic", False), ("mtls", True)])
 def test_istio_is_proven_by_its_proxies_counters(clean_testbed, bring, configuration, encrypted):
     deployed = bring("istio", configuration)
-    proof = states.probe(clean_testbed.cluster, deployed)
+    shown = proof.probe(clean_testbed.cluster, deployed)
     assert "istio-proxy" in _names(deployed.client) & _names(deployed.server)
-    assert proof.passed
-    assert proof.client_proxy == proof.server_proxy == proof.sent > 40
-    assert (proof.tls_handshakes > 0) is encrypted
-    assert proof.protocol == "http"
+    assert shown.passed
+    assert shown.client_proxy == shown.server_proxy == shown.sent > 40
+    assert (shown.tls_handshakes > 0) is encrypted
+    assert shown.protocol == "http"
 
 
 def test_switching_arms_leaves_nothing_of_the_one_before(clean_testbed, bring):
@@ -54,7 +55,7 @@ def test_switching_arms_leaves_nothing_of_the_one_before(clean_testbed, bring):
     bring("baseline", "none")
     owned = [name for name in _owned_objects(cluster) if not name.startswith("Namespace")]
     assert owned == [], "webhooks, definitions or roles of Istio are left beside the baseline"
-    states.remove_all(cluster)
+    remove_all(cluster)
     assert _owned_objects(cluster) == []
     after = {
         (c["metadata"]["namespace"], c["metadata"]["name"]) for c in cluster.list_objects("v1", "ConfigMap")
@@ -76,7 +77,7 @@ def test_what_is_not_ours_is_left_alone(clean_testbed, bring, api_version, kind,
     try:
         with pytest.raises(Exception, match=f"{kind} {name} exists and is not meshperf's"):
             bring("istio", "basic")
-        states.remove_all(cluster)
+        remove_all(cluster)
         assert cluster.get(api_version, kind, name) is not None
     finally:
         cluster.delete([theirs])
@@ -86,9 +87,9 @@ def test_what_is_not_ours_is_left_alone(clean_testbed, bring, api_version, kind,
 @pytest.fixture
 def impatient(monkeypatch):
     """Do not wait half a minute for a state that cannot come."""
-    probe = states.probe
-    monkeypatch.setattr(states, "probe", lambda cluster, deployed: probe(cluster, deployed, timeout_s=1))
-    monkeypatch.setattr(states, "COUNTERS_SETTLE_S", 0.5)
+    probe = proof.probe
+    monkeypatch.setattr(proof, "probe", lambda cluster, deployed: probe(cluster, deployed, timeout_s=1))
+    monkeypatch.setattr(proof, "COUNTERS_SETTLE_S", 0.5)
 
 
 def test_a_mesh_that_was_not_injected_is_refused(clean_testbed, bring, monkeypatch, impatient):
@@ -109,7 +110,7 @@ def test_a_port_that_looks_like_tcp_is_refused(clean_testbed, bring, monkeypatch
         return made
 
     monkeypatch.setattr(echo, "manifests", as_tcp)
-    with pytest.raises(states.UnprovenState, match="handled as HTTP"):
+    with pytest.raises(proof.UnprovenState, match="handled as HTTP"):
         bring("istio", "basic")
 
 
@@ -121,8 +122,8 @@ def test_mtls_turned_off_behind_our_back_is_noticed(clean_testbed, bring, impati
 
     def noticed():
         try:
-            states.probe(cluster, deployed)
-        except states.UnprovenState as error:
+            proof.probe(cluster, deployed)
+        except proof.UnprovenState as error:
             return "every connection is TLS" in str(error)
         return False
 

@@ -152,7 +152,7 @@ def down(study: "Study | None" = None) -> str:
     """Remove the local cluster; from a named one, only what meshperf put there."""
     kind, context = _choose(study, check=False)
     if kind == "context":
-        from meshperf.testbed.ensure import remove_all
+        from meshperf.testbed.removal import remove_all
 
         remove_all(connect(study).cluster)
         return (
@@ -182,7 +182,7 @@ def clean(study: "Study | None" = None) -> bool:
     kind, _ = _choose(study, check=False)
     if not {"context": lambda: True, "kind": kind_cluster.running, "embedded": embedded.running}[kind]():
         return False
-    from meshperf.testbed.ensure import remove_all
+    from meshperf.testbed.removal import remove_all
 
     cache_dir().mkdir(parents=True, exist_ok=True)
     try:

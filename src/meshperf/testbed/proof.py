@@ -1,0 +1,262 @@
+"""Prove from the proxies' own counters that the load took the path that an arm claims."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from meshperf.errors import MeshperfError
+from meshperf.loadgen import fortio
+from meshperf.meshes.base import Mesh, ProxyCounters
+from meshperf.testbed.client import Cluster, InfrastructureError
+from meshperf.workloads import echo
+
+#: The proxies count a request when it ends; the last ones may be a moment behind the load generator.
+COUNTERS_SETTLE_S = 5
+#: Share by which the proxies' count may differ from the load generator's.
+COUNT_TOLERANCE = 0.01
+PROBE_RPS = 160
+PROBE_DURATION_S = 0.25
+
+
+@dataclass(frozen=True)
+class _ProbeLoad:
+    connections: int = 4
+    resolution_s: float = 0.001
+    payload_bytes: int = 0
+    timeout_s: float = 3.0
+
+
+_PROBE_LOAD = _ProbeLoad()
+
+
+class UnprovenState(MeshperfError):
+    """The cluster took all manifests, but is not in the state that was asked for: it must not be measured."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: its name, whether it is as wanted, and what was seen."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What shows that the load took the path that the arm claims.
+
+    Attributes
+    ----------
+    sent : int
+        Requests that the load generator sent.
+    client_proxy, server_proxy : int or None
+        Requests that the two sidecars counted in the same time; None without sidecars.
+    tls_handshakes : int or None
+        Handshakes completed by both sidecars since they started.
+    checks : tuple of Check
+        All that was looked at.
+    """
+
+    sent: int
+    client_proxy: int | None
+    server_proxy: int | None
+    tls_expected: bool
+    tls_handshakes: int | None
+    protocol: str
+    sidecars: Mapping[str, bool]
+    checks: tuple[Check, ...] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(check.passed for check in self.checks)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the proof as the run's record holds it."""
+        return {
+            "sidecar": dict(self.sidecars),
+            "requests": {
+                "sent": self.sent,
+                "client_proxy": self.client_proxy,
+                "server_proxy": self.server_proxy,
+            },
+            "tls": {"expected": self.tls_expected, "handshakes": self.tls_handshakes},
+            "protocol": self.protocol,
+            "passed": self.passed,
+            "checks": [asdict(check) for check in self.checks],
+        }
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """Workloads of one arm, ready and proven.
+
+    Attributes
+    ----------
+    client, server : dict
+        The two pods as the API server describes them.
+    fresh : bool
+        Whether this call made them.
+    install_s : dict
+        Seconds spent per part of making them; empty if they were there.
+    """
+
+    mesh: Mesh
+    configuration: str
+    namespace: str
+    client: dict
+    server: dict
+    fresh: bool
+    install_s: Mapping[str, float]
+
+    @property
+    def url(self) -> str:
+        """Where the load generator sends its requests."""
+        return f"http://{echo.SERVICE}:{echo.PORT}/"
+
+    def pod_name(self, role: str) -> str:
+        """Return the name of the client's or the server's pod."""
+        return (self.client if role == "client" else self.server)["metadata"]["name"]
+
+
+def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
+    """Send a few requests and return the proof of their path.
+
+    Raises
+    ------
+    UnprovenState
+        If they do not take the path that the arm claims within `timeout_s`: each failed check is named.
+    """
+    deadline = time.monotonic() + timeout_s
+    argv = fortio.build_argv(_PROBE_LOAD, target_rps=PROBE_RPS, url=deployed.url, duration_s=PROBE_DURATION_S)
+    while True:
+        before = read_counters(cluster, deployed)
+        try:
+            output, _ = cluster.execute(
+                deployed.namespace, deployed.pod_name("client"), echo.CONTAINER, argv, 30
+            )
+            result = fortio.read_result(output)
+            failed = result.n - result.return_codes.get("200", 0)
+            proof = prove(cluster, deployed, before, requests_sent(result))
+            trouble = f"{failed} of {result.n} requests failed" if failed else ""
+        except InfrastructureError:
+            raise
+        except MeshperfError as error:  # a proxy may refuse its first connections
+            proof, trouble = None, str(error)
+        if proof and proof.passed and not trouble:
+            return proof
+        if time.monotonic() > deadline:
+            failed_checks = [c for c in (proof.checks if proof else ()) if not c.passed]
+            seen = "; ".join(
+                [*([trouble] if trouble else []), *(f"{c.name}: {c.detail}" for c in failed_checks)]
+            )
+            raise UnprovenState(
+                f"{deployed.mesh.name}/{deployed.configuration} is installed but not in the state it claims, "
+                f"so it is not measured ({seen})"
+            )
+        time.sleep(0.2)
+
+
+def requests_sent(result: fortio.FortioResult) -> int:
+    """Return all requests of a run: fortio sends one more on each connection before it starts to count."""
+    return result.n + result.connections
+
+
+def read_counters(cluster: Cluster, deployed: Deployed) -> dict[str, ProxyCounters]:
+    """Return the counters of both sidecars by role; empty without sidecars."""
+    if deployed.mesh.sidecar is None:
+        return {}
+    return {
+        role: deployed.mesh.read_counters(cluster.get_raw, deployed.namespace, deployed.pod_name(role), role)
+        for role in ("client", "server")
+    }
+
+
+def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounters], sent: int) -> Proof:
+    """Return the proof for requests sent since `before` was read.
+
+    Parameters
+    ----------
+    before : mapping of str to ProxyCounters
+        `read_counters` before the load.
+    sent : int
+        Requests that the load generator sent since, its unrecorded first ones included.
+    """
+    mesh = deployed.mesh
+    sidecars = {
+        "client": _has_container(deployed.client, mesh.sidecar),
+        "server": _has_container(deployed.server, mesh.sidecar),
+    }
+    if mesh.sidecar is None:
+        extra = {
+            role: _containers(pod)[1:]
+            for role, pod in (("client", deployed.client), ("server", deployed.server))
+        }
+        none = not any(extra.values())
+        checks = (Check("no sidecar", none, "one container in each pod" if none else f"also found {extra}"),)
+        return Proof(sent, None, None, False, None, "http", sidecars, checks)
+
+    deadline = time.monotonic() + COUNTERS_SETTLE_S
+    while True:
+        after = read_counters(cluster, deployed)
+        checks = _checks(mesh, deployed.configuration, sidecars, before, after, sent)
+        if all(check.passed for check in checks) or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    client, server = (after[role].requests - before[role].requests for role in ("client", "server"))
+    handshakes = after["client"].tls_handshakes + after["server"].tls_handshakes
+    http = all(check.passed for check in checks if check.name == "handled as HTTP")
+    return Proof(
+        sent,
+        client,
+        server,
+        mesh.expects_tls(deployed.configuration),
+        handshakes,
+        "http" if http else "tcp",
+        sidecars,
+        checks,
+    )
+
+
+def _checks(
+    mesh: Mesh,
+    configuration: str,
+    sidecars: Mapping[str, bool],
+    before: Mapping[str, ProxyCounters],
+    after: Mapping[str, ProxyCounters],
+    sent: int,
+) -> tuple[Check, ...]:
+    checks = [Check("sidecars present", all(sidecars.values()), f"{mesh.sidecar} in {sidecars}")]
+    http_gaps = []
+    for role in ("client", "server"):
+        counted = after[role].requests - before[role].requests
+        close = abs(counted - sent) <= max(1, COUNT_TOLERANCE * sent)
+        checks.append(Check(f"load passed the {role}'s proxy", close, f"{counted} counted, {sent} sent"))
+        http_gaps.append(counted - (after[role].http_requests - before[role].http_requests))
+    as_http = all(abs(gap) <= max(1, COUNT_TOLERANCE * sent) for gap in http_gaps)
+    checks.append(
+        Check("handled as HTTP", as_http, f"requests not seen as HTTP (client, server): {http_gaps}")
+    )
+    handshakes = {role: after[role].tls_handshakes for role in ("client", "server")}
+    connections = {role: after[role].connections for role in ("client", "server")}
+    seen = f"{handshakes} handshakes on {connections} connections since the sidecars started"
+    if mesh.expects_tls(configuration):
+        # A client's connection that the server never answered has no handshake; one that the server took has.
+        encrypted = all(handshakes.values()) and handshakes["server"] >= connections["server"]
+        checks.append(Check("every connection is TLS", encrypted, seen))
+    else:
+        checks.append(Check("no connection is TLS", not any(handshakes.values()), seen))
+    return tuple(checks)
+
+
+def _containers(pod: Mapping[str, Any]) -> list[str]:
+    # A sidecar may be an init container that goes on running.
+    spec = pod["spec"]
+    running = [c["name"] for c in spec.get("initContainers", []) if c.get("restartPolicy") == "Always"]
+    return [c["name"] for c in spec["containers"]] + running
+
+
+def _has_container(pod: Mapping[str, Any], name: str | None) -> bool:
+    return name is not None and name in _containers(pod)

@@ -1,0 +1,80 @@
+"""Take off a cluster what meshperf put there, and only that."""
+
+from collections.abc import Iterable
+
+from meshperf.meshes import SUPPORTED
+from meshperf.meshes import get as get_mesh
+from meshperf.meshes.base import Mesh
+from meshperf.testbed.client import Cluster
+
+#: On everything that we apply; nothing without it is ever removed.
+OWNED_LABEL = "meshperf.dev/owned"
+#: Definitions that are deleted within a second of their making take the API server some two minutes.
+REMOVE_TIMEOUT_S = 300
+#: Cluster-wide kinds that a mesh installs, in the order in which they are removed.
+CLUSTER_KINDS = (
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+)
+
+
+def remove_all(cluster: Cluster) -> None:
+    """Remove every workload and mesh that carries our label, and wait until all of it is gone.
+
+    Raises
+    ------
+    InfrastructureError
+        If something is still there after the deadline.
+    """
+    wait_until_gone(cluster, start_removal(cluster))
+
+
+def start_removal(cluster: Cluster) -> list[str]:
+    """Remove what carries our label, but leave its emptied namespaces to end on their own; return their names.
+
+    When it returns no pod runs and nothing of ours acts on the cluster. The API server keeps a namespace that was
+    deleted for five more seconds; whoever does not need the same name again need not wait for that.
+    """
+    owned = {OWNED_LABEL: "true"}
+    namespaces = [n["metadata"]["name"] for n in cluster.list_objects("v1", "Namespace", selector=owned)]
+    was_installed = [mesh for mesh in _all_meshes() if set(mesh.control_plane_namespaces) & set(namespaces)]
+    # Webhooks first: without their servers they would hold up what follows.
+    for api_version, kind in CLUSTER_KINDS:
+        cluster.delete(cluster.list_objects(api_version, kind, selector=owned))
+    for namespace in namespaces:
+        cluster.delete(cluster.list_objects("apps/v1", "Deployment", namespace))
+    pods = [pod for namespace in namespaces for pod in cluster.list_objects("v1", "Pod", namespace)]
+    cluster.delete(pods, grace_s=1)
+    for namespace in namespaces:
+        cluster.delete([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
+    cluster.wait(
+        "the end of the pods",
+        lambda: not any(cluster.list_objects("v1", "Pod", n) for n in namespaces),
+        REMOVE_TIMEOUT_S,
+    )
+    for mesh in was_installed:
+        for api_version, kind, labels in mesh.leftovers():
+            cluster.delete(cluster.list_objects(api_version, kind, selector=labels))
+    cluster.wait(
+        "the removal of the mesh's cluster-wide objects",
+        lambda: not any(cluster.list_objects(api, kind, selector=owned) for api, kind in CLUSTER_KINDS),
+        REMOVE_TIMEOUT_S,
+    )
+    return namespaces
+
+
+def wait_until_gone(cluster: Cluster, namespaces: Iterable[str]) -> None:
+    """Wait until no namespace of these names is left."""
+    for name in namespaces:
+        cluster.wait(
+            f"the removal of namespace {name}",
+            lambda name=name: cluster.get("v1", "Namespace", name) is None,
+            REMOVE_TIMEOUT_S,
+        )
+
+
+def _all_meshes() -> list[Mesh]:
+    return [get_mesh(name) for name in SUPPORTED]
