@@ -17,7 +17,7 @@ from typing import Any
 from meshperf import campaign, provenance, quality, resources, runs, slices, storage, testbed
 from meshperf.design import RunKey, run_keys, schedule
 from meshperf.errors import MeshperfError
-from meshperf.loadgen import fortio
+from meshperf.loadgen import access_log, fortio
 from meshperf.paths import cache_dir
 from meshperf.study import Study, load_study
 from meshperf.testbed import proof as proofs
@@ -168,7 +168,7 @@ class _Attempt:
         finally:
             sampler.abandon()
         proof = proofs.prove(cluster, deployed, before, proofs.requests_sent(result))
-        log = fortio.read_access_log(self._read_log(deployed, log_path))
+        log = access_log.read_access_log(self._read_log(deployed, log_path))
         if log.ok.size != result.n:
             raise InfrastructureError(f"the access log has {log.ok.size} of {result.n} requests")
         restarts = self._restarts(deployed)

@@ -10,7 +10,7 @@ import io
 import numpy as np
 
 from meshperf.histogram import LOG_GRID
-from meshperf.loadgen.fortio import AccessLog
+from meshperf.loadgen.access_log import AccessLog
 
 COLUMNS = ("slice", "start_s", "bin_low_s", "bin_high_s", "count")
 

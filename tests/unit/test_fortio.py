@@ -15,7 +15,8 @@ import pytest
 
 from meshperf.histogram import Histogram, rebin_latencies
 from meshperf.loadgen import fortio
-from meshperf.loadgen.fortio import FortioError, percentile, read_access_log, read_result
+from meshperf.loadgen.access_log import read_access_log
+from meshperf.loadgen.fortio import FortioError, percentile, read_result
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fortio"
 RECORDED = sorted(GOLDEN.glob("*.json"))

@@ -6,7 +6,7 @@ import numpy as np
 
 from meshperf import slices
 from meshperf.histogram import LOG_GRID
-from meshperf.loadgen.fortio import AccessLog
+from meshperf.loadgen.access_log import AccessLog
 
 
 def _log(start_s, latency_s, ok=None):
