@@ -15,6 +15,7 @@ module              contents
 ``permutation``     tests by relabelling inside blocks
 ``power``           how many blocks a study needs
 ``saturation``      largest rate that still works
+``simulate``        campaigns of known truth, to validate all of the above
 ``slopes``          CPU against rate, one line per deployment
 ``steady``          warm-up and drift within a run
 ==================  ==========================================================================
