@@ -13,7 +13,8 @@ from typing import Any
 import urllib3
 from kubernetes import client as kubernetes_client
 from kubernetes import config as kubernetes_config
-from kubernetes import dynamic, stream
+from kubernetes import dynamic
+from kubernetes.stream import ws_client
 from websocket import WebSocketException
 
 from meshperf.errors import MeshperfError
@@ -186,22 +187,20 @@ class Cluster:
         MeshperfError
             If the command failed: the message has the end of what it printed.
         """
-        core = kubernetes_client.CoreV1Api(self._own_client())
         what = f"`{command[0]}` in {namespace}/{pod}"
+        wanted = {"container": container, "stdout": "true", "stderr": "true", "command": command}
         with _as_infrastructure(what):
-            socket = stream.stream(
-                core.connect_get_namespaced_pod_exec,
-                pod,
-                namespace,
-                container=container,
-                command=command,
-                stderr=True,
-                stdout=True,
-                stdin=False,
-                tty=False,
+            # What `stream.stream(CoreV1Api().connect_get_namespaced_pod_exec, ...)` does after the better part of a
+            # second, which the import of every model of the API takes.
+            socket = ws_client.websocket_call(
+                self._api.configuration,
+                "GET",
+                f"{self._api.configuration.host}/api/v1/namespaces/{namespace}/pods/{pod}/exec",
+                query_params=list(wanted.items()),
+                headers=self._headers(),
                 binary=True,
+                capture_all=False,
                 _preload_content=False,
-                _request_timeout=REQUEST_TIMEOUT_S,
             )
             output, errors = [], []
             deadline = time.monotonic() + timeout_s
@@ -214,7 +213,7 @@ class Cluster:
                         raise InfrastructureError(f"{what} did not end in {timeout_s:.0f} s")
                 output.append(socket.read_stdout(timeout=0))
                 errors.append(socket.read_stderr(timeout=0))
-                status = socket.read_channel(stream.ws_client.ERROR_CHANNEL)
+                status = socket.read_channel(ws_client.ERROR_CHANNEL)
             finally:
                 socket.close()
         if not status:
@@ -291,10 +290,6 @@ class Cluster:
         headers: dict[str, str] = {}
         self._api.update_params_for_auth(headers, [], ["BearerToken"], "", "GET", None)
         return headers
-
-    def _own_client(self) -> kubernetes_client.ApiClient:
-        # stream() replaces the client's request method while it runs, so it must not share one with other threads.
-        return kubernetes_client.ApiClient(self._api.configuration)
 
 
 def _describe(manifest: Manifest) -> str:
