@@ -348,7 +348,7 @@ def overhead(data: ReportData) -> TableFloat:
                 "" if other is None else _stacked(other.overhead_ratio, other.ratio_low, other.ratio_high),
                 formats.count(row.n_blocks),
                 formats.significant(row.sd_log, 2),
-                str(row.verdict) + notes.mark(getattr(row, "warnings", "")),
+                _verdict(row) + notes.mark(getattr(row, "warnings", "")),
             ]
         )
     heads = [
@@ -368,7 +368,8 @@ def overhead(data: ReportData) -> TableFloat:
         "difference: mean over the same blocks; merged ratio: quantile of the pooled distributions. "
         f"{_interval_words(data)} Sd of log: spread of the block ratios on the log scale. Intervals are "
         "not adjusted for "
-        f"the number of comparisons; verdicts are.{notes.sentence()}"
+        "the number of comparisons; verdicts are. A percentile that was not declared for a claim beforehand is "
+        f"exploratory and has no verdict.{notes.sentence()}"
     )
     return TableFloat("tbl-overhead", pd.DataFrame(rows, columns=heads), caption, COMPARE)
 
@@ -536,6 +537,12 @@ def _quantile_cell(cell: pd.DataFrame, quantile: float, notes: _Notes) -> str:
     places = formats.interval_decimals(value, low, high) if known else formats.decimals(value)
     limits = formats.interval(low, high, places)
     return f"{formats.fixed(value, places)}{mark}" + (f"{LINE_BREAK}{limits}" if limits else "")
+
+
+def _verdict(row: Any) -> str:
+    """Return the verdict of a comparison; one that could not support a claim in any case has none."""
+    exploratory = row.verdict == "undecided" and str(getattr(row, "reason", "")).startswith("exploratory")
+    return "(exploratory)" if exploratory else str(row.verdict)
 
 
 def _stacked(value: object, low: object, high: object, **kwargs: Any) -> str:
