@@ -15,10 +15,10 @@ CACHE := $(or $(MESHPERF_CACHE),$(HOME)/.cache/meshperf)
 UV := $(or $(shell command -v uv 2>/dev/null),$(CACHE)/uv/bin/uv)
 RUN := $(UV) run --frozen --no-sync
 
-.PHONY: help quickstart test report measure lab cluster cluster-down doctor lint setup setup-cluster setup-tests
+.PHONY: help quickstart test report measure lab cluster cluster-down doctor validate-statistics lint setup setup-cluster setup-tests
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 24
 
 quickstart: setup-cluster ## measure config/quick.yaml on a cluster, analyse it, write results/quick/report
 	@$(RUN) meshperf run $(QUICK) && $(RUN) snakemake --config study=$(QUICK)
@@ -44,6 +44,9 @@ cluster-down: setup ## remove the local cluster and everything it left
 
 doctor: setup ## say what this machine has, what is missing, and the command that mends it
 	@$(RUN) meshperf doctor
+
+validate-statistics: setup ## simulate campaigns of known truth and check every interval and test on them (hours)
+	@$(RUN) python benchmarks/validate_statistics.py
 
 lint: setup ## check the style of code, notebooks and workflow
 	@$(RUN) ruff check && $(RUN) ruff format --check && $(RUN) snakefmt --check Snakefile rules && $(RUN) snakemake --lint

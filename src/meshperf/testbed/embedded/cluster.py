@@ -6,7 +6,6 @@ is left alone, what is missing is started, and the remains of a start that was k
 
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 import subprocess
@@ -14,25 +13,24 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import psutil
 import yaml
 
 from meshperf.errors import MeshperfError
 from meshperf.paths import cache_dir, repository_root
 from meshperf.testbed.client import Cluster
 from meshperf.testbed.embedded import images, node
-from meshperf.testbed.embedded.builds import KUBERNETES_VERSION, Progress, build
-from meshperf.testbed.embedded.pki import Authority, write_private, write_signing_key
+from meshperf.testbed.embedded.builds import Progress, build
+from meshperf.testbed.embedded.configuration import (
+    API_PORT,
+    CONTEXT,
+    NODE_NAME,
+    POD_NETWORK,
+    SERVICE_NETWORK,
+    write_configuration,
+)
+from meshperf.testbed.embedded.daemons import Daemons
 
-NODE_NAME = "node1"
-CONTEXT = "meshperf-embedded"
-POD_NETWORK = "10.202.0.0/16"
-NODE_POD_NETWORK = "10.202.0.0/24"
-SERVICE_NETWORK = "10.203.0.0/16"
-API_SERVICE_IP = "10.203.0.1"
-DNS_SERVICE_IP = "10.203.0.10"
 Identity = tuple[str, str, str]
-API_PORT = 6443
 
 #: Debian packages whose programs the node runs, and one program of each.
 DEBIAN_PROGRAMS = {
@@ -92,7 +90,7 @@ def up(progress: Progress) -> Cluster:
         raise MeshperfError(f"the embedded cluster cannot be started here: {'; '.join(blocked)}")
     binaries = {name: build(name, progress) for name in ("pause", "etcd", "kube", "coredns", "fortio")}
     with _exclusive():
-        processes = _start_node(binaries["pause"], progress)
+        processes = _start_node(binaries, progress)
         _start_control_plane(processes, binaries)
         _start_runtime(processes)
         ctr = _ctr()
@@ -154,82 +152,23 @@ def throttling(container_ids: Mapping[Identity, str]) -> dict[Identity, tuple[in
     return found
 
 
-def containerd_version() -> str:
-    """Return the version of containerd."""
-    return subprocess.run(["containerd", "--version"], capture_output=True, text=True).stdout.split()[2]
-
-
-class _Processes:
-    """The daemons in the node, each recorded by the process id and the start time of its ``nsenter``."""
-
-    def __init__(self, pid: int, state: Path) -> None:
-        self._pid, self._state = pid, state
-
-    def start(self, name: str, command: list[str], environment: dict[str, str] | None = None) -> bool:
-        """Start a daemon unless it runs; return whether it was started."""
-        record = self._record(name)
-        if _alive(record):
-            return False
-        log = (self._state / "log" / f"{name}.log").open("ab")
-        process = subprocess.Popen(
-            [*node.enter(self._pid), *command],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd="/",
-            env={"PATH": os.environ["PATH"], **(environment or {})},
-        )
-        record.write_text(
-            json.dumps({"pid": process.pid, "started": psutil.Process(process.pid).create_time()})
-        )
-        return True
-
-    def end(self, name: str) -> None:
-        """End a daemon if it runs."""
-        record = self._record(name)
-        if _alive(record):
-            holder = psutil.Process(json.loads(record.read_text())["pid"])
-            for process in [*holder.children(), holder]:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-
-    def _record(self, name: str) -> Path:
-        return self._state / "run" / f"{name}.json"
-
-
-def _alive(record: Path) -> bool:
-    """Return whether a recorded daemon runs; what is left of one that does not is ended."""
-    try:
-        known = json.loads(record.read_text())
-        holder = psutil.Process(known["pid"])
-        if holder.create_time() != known["started"] or holder.status() == psutil.STATUS_ZOMBIE:
-            return False
-        # `nsenter` waits for the daemon, its only child; one that was itself stopped may not notice the end.
-        forked = time.time() - holder.create_time() > 2
-        if forked and all(child.status() == psutil.STATUS_ZOMBIE for child in holder.children()):
-            holder.kill()
-            return False
-        return True
-    except (OSError, ValueError, KeyError, psutil.NoSuchProcess):
-        return False
-
-
-def _start_node(pause: Path, progress: Progress) -> _Processes:
+def _start_node(binaries: Mapping[str, Path], progress: Progress) -> Daemons:
+    """Return the daemons of the running node, or of a new one if none runs that was made whole from these builds."""
     state = state_dir()
     complete = state / "node-complete"
+    builds = "\n".join(sorted(binary.parent.name for binary in binaries.values()))
     pid = node.find()
-    if pid is None or not complete.exists():
+    if pid is None or not complete.exists() or complete.read_text() != builds:
         progress("starting the embedded cluster")
         node.stop()
         shutil.rmtree(state, ignore_errors=True)
         for name in ("log/pods", "run", "etcd", "kubelet", "cni/conf", "cni/networks", "containerd"):
             (state / name).mkdir(parents=True, exist_ok=True)
         # The node sees copies: a home directory may lie where the node has mounts of its own.
-        pid = node.start(state, _local_copy(pause))
-        _write_configuration()
-        complete.touch()
-    return _Processes(pid, state)
+        pid = node.start(state, _local_copy(binaries["pause"]))
+        write_configuration(state)
+        complete.write_text(builds)
+    return Daemons(pid, state)
 
 
 def _local_copy(binary: Path) -> Path:
@@ -242,82 +181,7 @@ def _local_copy(binary: Path) -> Path:
     return target
 
 
-def _write_configuration() -> None:
-    state = state_dir()
-    pki = state / "pki"
-    authority = Authority(pki)
-    authority.issue(
-        "apiserver",
-        "kube-apiserver",
-        "kubernetes",
-        (
-            "kubernetes",
-            "kubernetes.default",
-            "kubernetes.default.svc",
-            "kubernetes.default.svc.cluster.local",
-            "localhost",
-            "127.0.0.1",
-            API_SERVICE_IP,
-            node.NODE_IP,
-        ),
-    )
-    authority.issue("kubelet", f"system:node:{NODE_NAME}", "system:nodes", (NODE_NAME, node.NODE_IP))
-    authority.issue("kubelet-client", "kube-apiserver-kubelet-client", "system:masters")
-    authority.issue("front-proxy", "front-proxy-client", "meshperf")
-    write_signing_key(pki)
-    clients = {
-        "admin": ("meshperf-admin", "system:masters"),
-        "controller-manager": ("system:kube-controller-manager", "system:kube-controller-manager"),
-        "scheduler": ("system:kube-scheduler", "system:kube-scheduler"),
-        "proxy": ("system:kube-proxy", "system:node-proxier"),
-    }
-    for name, (user, group) in clients.items():
-        authority.issue(name, user, group)
-        _write_kubeconfig(pki, name, state / f"{name}.kubeconfig")
-    _write_kubeconfig(pki, "kubelet", state / "kubelet.kubeconfig")
-    (state / "admin.kubeconfig").rename(kubeconfig())
-    (state / "containerd.toml").write_text(_CONTAINERD.format(state=state))
-    (state / "cni" / "conf" / "10-meshperf.conflist").write_text(json.dumps(_cni(state)))
-    (state / "kubelet.yaml").write_text(yaml.safe_dump(_kubelet_configuration(state)))
-    (state / "kube-proxy.yaml").write_text(yaml.safe_dump(_kube_proxy_configuration(state)))
-
-
-def _write_kubeconfig(pki: Path, name: str, target: Path) -> None:
-    import base64
-
-    def read(file: str) -> str:
-        return base64.b64encode((pki / file).read_bytes()).decode()
-
-    server = f"https://{node.NODE_IP}:{API_PORT}"
-    write_private(
-        target,
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [
-                    {
-                        "name": CONTEXT,
-                        "cluster": {"server": server, "certificate-authority-data": read("ca.crt")},
-                    }
-                ],
-                "users": [
-                    {
-                        "name": name,
-                        "user": {
-                            "client-certificate-data": read(f"{name}.crt"),
-                            "client-key-data": read(f"{name}.key"),
-                        },
-                    }
-                ],
-                "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": name}}],
-                "current-context": CONTEXT,
-            }
-        ).encode(),
-    )
-
-
-def _start_control_plane(processes: _Processes, binaries: dict[str, Path]) -> None:
+def _start_control_plane(processes: Daemons, binaries: dict[str, Path]) -> None:
     state, pki = state_dir(), state_dir() / "pki"
     etcd = "http://127.0.0.1:2379"
     processes.start(
@@ -369,11 +233,11 @@ def _start_control_plane(processes: _Processes, binaries: dict[str, Path]) -> No
             processes.end(name)
 
 
-def _start_runtime(processes: _Processes) -> None:
+def _start_runtime(processes: Daemons) -> None:
     processes.start("containerd", ["containerd", "--config", str(state_dir() / "containerd.toml")])
 
 
-def _start_controllers(processes: _Processes, kube: Path) -> None:
+def _start_controllers(processes: Daemons, kube: Path) -> None:
     state, pki, binary = state_dir(), state_dir() / "pki", str(_local_copy(kube))
     processes.start(
         "kube-controller-manager",
@@ -397,7 +261,7 @@ def _start_controllers(processes: _Processes, kube: Path) -> None:
     )
 
 
-def _start_kubelet(processes: _Processes, kube: Path) -> None:
+def _start_kubelet(processes: Daemons, kube: Path) -> None:
     state, binary = state_dir(), str(_local_copy(kube))
     processes.start(
         "kubelet",
@@ -414,88 +278,6 @@ def _start_kubelet(processes: _Processes, kube: Path) -> None:
         ],
     )
     processes.start("kube-proxy", [binary, "kube-proxy", f"--config={state}/kube-proxy.yaml"])
-
-
-_CONTAINERD = """\
-version = 2
-root = "{state}/containerd/root"
-state = "{state}/containerd/state"
-[grpc]
-  address = "{state}/run/containerd.sock"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "localhost/pause:1"
-  # Without CAP_SYS_RESOURCE no score can be lowered, and every sandbox would fail.
-  restrict_oom_score_adj = true
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
-    conf_dir = "{state}/cni/conf"
-"""
-
-
-def _cni(state: Path) -> dict:
-    return {
-        "cniVersion": "1.0.0",
-        "name": "meshperf",
-        "plugins": [
-            {
-                "type": "bridge",
-                "bridge": "pods0",
-                "isGateway": True,
-                "ipMasq": True,
-                "hairpinMode": True,
-                "ipam": {
-                    "type": "host-local",
-                    "ranges": [[{"subnet": NODE_POD_NETWORK}]],
-                    "routes": [{"dst": "0.0.0.0/0"}],
-                    "dataDir": str(state / "cni" / "networks"),
-                },
-            },
-            {"type": "portmap", "capabilities": {"portMappings": True}},
-        ],
-    }
-
-
-def _kubelet_configuration(state: Path) -> dict:
-    return {
-        "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "kind": "KubeletConfiguration",
-        "authentication": {
-            "anonymous": {"enabled": False},
-            "webhook": {"enabled": True},
-            "x509": {"clientCAFile": f"{state}/pki/ca.crt"},
-        },
-        "authorization": {"mode": "Webhook"},
-        "tlsCertFile": f"{state}/pki/kubelet.crt",
-        "tlsPrivateKeyFile": f"{state}/pki/kubelet.key",
-        "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{node.CGROUP}",
-        "failCgroupV1": False,
-        "failSwapOn": False,
-        "clusterDNS": [DNS_SERVICE_IP],
-        "clusterDomain": "cluster.local",
-        "containerRuntimeEndpoint": f"unix://{state}/run/containerd.sock",
-        "podLogsDir": f"{state}/log/pods",
-        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-        # Fresh deployments are frequent; the default of 5 starts a second would pace them.
-        "registryPullQPS": 0,
-        "eventRecordQPS": 50,
-        # How soon the kubelet sees that a container started or ended.
-        "syncFrequency": "10s",
-    }
-
-
-def _kube_proxy_configuration(state: Path) -> dict:
-    return {
-        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-        "kind": "KubeProxyConfiguration",
-        "clientConnection": {"kubeconfig": f"{state}/proxy.kubeconfig"},
-        "hostnameOverride": NODE_NAME,
-        "clusterCIDR": POD_NETWORK,
-        "mode": "iptables",
-        "iptables": {"minSyncPeriod": "100ms"},
-        # The table's size belongs to the machine, not to the node.
-        "conntrack": {"maxPerCore": 0, "min": 0},
-    }
 
 
 def _coredns_manifests() -> list[dict]:
@@ -537,15 +319,3 @@ def _exclusive() -> Iterator[None]:
     with lock.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-__all__ = [
-    "KUBERNETES_VERSION",
-    "containerd_version",
-    "down",
-    "kubeconfig",
-    "load_images",
-    "obstacles",
-    "running",
-    "up",
-]

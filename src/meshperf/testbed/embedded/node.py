@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from meshperf.errors import MeshperfError
@@ -39,17 +40,13 @@ _KUBELET_SYSCTLS = {
 
 def find() -> int | None:
     """Return the process id of the running node's first process, or None if no node runs."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            arguments = (entry / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-        except OSError:
-            continue
-        # `unshare` carries the marker too until it has become the parent: the node is the one called pause.
-        if arguments[-1] == MARKER.encode() and arguments[0].endswith(b"/pause"):
-            return int(entry.name)
-    return None
+    # `unshare` carries the marker too until it has become the parent: the node is the one called pause.
+    found = (
+        pid
+        for pid, words in _command_lines()
+        if words[-1] == MARKER.encode() and words[0].endswith(b"/pause")
+    )
+    return next(found, None)
 
 
 def start(state_dir: Path, pause: Path) -> int:
@@ -95,8 +92,11 @@ def enter(pid: int) -> list[str]:
 def stop() -> None:
     """Remove the node with all its processes, mounts, interfaces, rules and cgroups. Does nothing without one."""
     while (pid := find()) is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        # What entered from outside goes too: the node does not end before each of its processes has been waited for,
+        # and an `nsenter` that was stopped together with its daemon waits for nothing.
+        for process in (pid, *_entered(pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         deadline = time.monotonic() + 30
         while Path(f"/proc/{pid}").exists():
             if time.monotonic() > deadline:
@@ -127,6 +127,19 @@ def find_cgroup_file(container_id: str, name: str) -> Path | None:
         else (_CGROUPS / "cpu" / CGROUP).resolve()
     )
     return next(root.glob(f"**/*{container_id}*/{name}"), None)
+
+
+def _entered(node_pid: int) -> list[int]:
+    """Return the processes that hold a daemon in the node from outside."""
+    start = [word.encode() for word in enter(node_pid)[:3]]
+    return [pid for pid, words in _command_lines() if words[:3] == start]
+
+
+def _command_lines() -> Iterator[tuple[int, list[bytes]]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                yield int(entry.name), (entry / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
 
 
 def _run_in(pid: int, script: str) -> None:
