@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Any
 
 from meshperf.meshes.prometheus_text import series
+from meshperf.runs import RESOURCES_COLUMNS
 from meshperf.testbed.client import Cluster, InfrastructureError
 
 SAMPLE_INTERVAL_S = 1.0
@@ -28,10 +29,6 @@ STALE_AFTER_S = 20.0
 LIVE_WITHIN_S = 1.5
 
 ROLES = ("service", "sidecar-server", "sidecar-client", "load-generator", "control-plane", "node", "other")
-COLUMNS = (
-    "time_unix_s", "role", "namespace", "pod", "container",
-    "cpu_usage_s", "working_set_bytes", "throttled_periods", "periods",
-)  # fmt: skip
 
 Identity = tuple[str, str, str]
 #: (namespace, pod, container) -> (periods in which the container was throttled, periods in all)
@@ -268,7 +265,7 @@ def to_csv_gz(samples: Iterable[Sample], throttling: Throttling) -> bytes:
     """Return the time series as it is kept: one row per reading; the throttling columns hold the run's totals."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(RESOURCES_COLUMNS)
     for s in samples:
         throttled, periods = throttling.get(s.identity, ("", ""))
         writer.writerow(

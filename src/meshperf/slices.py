@@ -11,8 +11,7 @@ import numpy as np
 
 from meshperf.histogram import LOG_GRID
 from meshperf.loadgen.access_log import AccessLog
-
-COLUMNS = ("slice", "start_s", "bin_low_s", "bin_high_s", "count")
+from meshperf.runs import SLICES_COLUMNS
 
 
 def slice_counts(log: AccessLog, slice_s: float, duration_s: float) -> np.ndarray:
@@ -44,7 +43,7 @@ def to_csv_gz(counts: np.ndarray, slice_s: float) -> bytes:
     """Return the counts as they are kept: one row per slice and bin that holds anything."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(SLICES_COLUMNS)
     for number, position in zip(*np.nonzero(counts), strict=True):
         low, high = LOG_GRID[position], LOG_GRID[position + 1]
         writer.writerow(

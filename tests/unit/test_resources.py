@@ -8,6 +8,7 @@ import pytest
 
 from meshperf import resources
 from meshperf.resources import Sample, cadvisor_throttling, parse_summary, summarise
+from meshperf.runs import RESOURCES_COLUMNS
 
 
 def _container(name, cpu_ns, memory, when="2026-11-21T05:00:10Z"):
@@ -104,7 +105,7 @@ def test_cadvisors_counters_are_read_per_container():
 def test_the_series_is_kept_as_it_was_read():
     content = resources.to_csv_gz(_samples((1.25, 0.5, 7)), {})
     rows = list(csv.DictReader(io.StringIO(gzip.decompress(content).decode())))
-    assert list(rows[0]) == list(resources.COLUMNS)
+    assert list(rows[0]) == list(RESOURCES_COLUMNS)
     assert (rows[0]["time_unix_s"], rows[0]["cpu_usage_s"], rows[0]["working_set_bytes"]) == (
         "1.250",
         "0.500000",

@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from meshperf.testbed.embedded.builds import FORTIO_VERSION
+
 PORT = 8080
 SERVICE = "server"
 CONTAINER = "fortio"
 #: Where the load generator's pod keeps the access log of the run: in memory, so that no disk is waited for.
 DATA_DIR = "/var/lib/fortio"
-_FORTIO_VERSION = "1.68.1"
 _IMAGES = {
-    "local": f"localhost/fortio:{_FORTIO_VERSION}",
-    "registry": f"docker.io/fortio/fortio:{_FORTIO_VERSION}",
+    "local": f"localhost/fortio:{FORTIO_VERSION}",
+    "registry": f"docker.io/fortio/fortio:{FORTIO_VERSION}",
 }
 
 Manifest = dict[str, Any]
