@@ -64,7 +64,7 @@ def measure(where: testbed.Testbed, deployed: Deployed, way: str) -> tuple[float
         warmup_s=0,
         slice_s=INTERVAL_S,
     )
-    roles = resources.role_finder(deployed.namespace, None, echo.CONTAINER, ())
+    roles = resources.role_finder(deployed.namespace, (), echo.CONTAINER, ())
     sampler = resources.Sampler(where.cluster, [deployed.client["spec"]["nodeName"]], roles, dict)
     pieces = DURATION_S // INTERVAL_S if way == "intervals" else 1
     log = f"{echo.DATA_DIR}/bench-{time.time_ns()}.json" if way == "access log" else None

@@ -68,13 +68,16 @@ def mesh() -> None:
 
 @mesh.command("list")
 def mesh_list() -> None:
-    """Print every supported mesh with its configurations."""
-    from meshperf.meshes import SUPPORTED
+    """Print what each mesh supports, and where it was run."""
+    from meshperf.meshes import MESHES
 
-    width = max(len("mesh"), *map(len, SUPPORTED))
-    click.echo(f"{'mesh':{width}}  configurations")
-    for name, configurations in SUPPORTED.items():
-        click.echo(f"{name:{width}}  {', '.join(configurations)}")
+    rows = [("mesh", "configurations", "on the embedded cluster")]
+    rows += [
+        (name, ", ".join(m.configurations), ", ".join(m.embedded) or "none") for name, m in MESHES.items()
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, configurations, embedded in rows:
+        click.echo(f"{name:{widths[0]}}  {configurations:{widths[1]}}  {embedded}")
 
 
 @cli.command("run")

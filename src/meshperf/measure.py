@@ -149,7 +149,7 @@ class _Attempt:
             (pod["spec"]["nodeName"] for pod in pods),
             resources.role_finder(
                 deployed.namespace,
-                deployed.mesh.sidecar,
+                deployed.sidecars,
                 echo.CONTAINER,
                 deployed.mesh.control_plane_namespaces,
             ),
@@ -229,6 +229,7 @@ class _Attempt:
                 "containerd": node["status"]["nodeInfo"]["containerRuntimeVersion"].split("//")[-1],
                 "kernel": node["status"]["nodeInfo"]["kernelVersion"],
             },
+            "caveats": list(deployed.mesh.caveats(self.key.configuration, self.where.image_source)),
             "images": _images(pods),
             "node": _node_record(node),
             "testbed": self.where.description(),
@@ -269,7 +270,7 @@ class _Attempt:
             },
             self.where.image_source,
             self.progress,
-            prepare=lambda: self.where.prepare(self.key.mesh, self.progress),
+            prepare=lambda: self.where.prepare(self.key.mesh, self.key.configuration, self.progress),
         )
 
     def _execute(self, deployed: proofs.Deployed, argv: Sequence[str], duration_s: float) -> bytes:

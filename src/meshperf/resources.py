@@ -13,7 +13,7 @@ import re
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -284,7 +284,7 @@ def to_csv_gz(samples: Iterable[Sample], throttling: Throttling) -> bytes:
 
 def role_finder(
     workload_namespace: str,
-    sidecar: str | None,
+    sidecars: Collection[str],
     workload_container: str,
     control_plane_namespaces: Iterable[str],
 ) -> Callable[[str, str, str], str | None]:
@@ -294,7 +294,7 @@ def role_finder(
     def role_of(namespace: str, pod: str, container: str) -> str | None:
         if namespace == workload_namespace:
             side = "server" if re.match(r"server-", pod) else "client"
-            if container == sidecar:
+            if container in sidecars:
                 return f"sidecar-{side}"
             if container == workload_container:
                 return "service" if side == "server" else "load-generator"

@@ -26,9 +26,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def testbed():
-    where = testbeds.connect(progress=print)
-    where.prepare("istio", print)
-    return where
+    return testbeds.connect(progress=print)
 
 
 @pytest.fixture
@@ -45,7 +43,15 @@ def bring(testbed):
 
     def bring(mesh, configuration, block=1, deployment=1, campaign="test"):
         return ensure(
-            testbed.cluster, campaign, mesh, configuration, block, deployment, WORKLOAD, testbed.image_source
+            testbed.cluster,
+            campaign,
+            mesh,
+            configuration,
+            block,
+            deployment,
+            WORKLOAD,
+            testbed.image_source,
+            prepare=lambda: testbed.prepare(mesh, configuration, print),
         )
 
     return bring

@@ -6,6 +6,7 @@ import pytest
 
 from meshperf import meshes
 from meshperf.errors import MeshperfError
+from meshperf.meshes.base import Setting
 from meshperf.meshes.istio import Istio
 from meshperf.meshes.prometheus_text import series, total
 
@@ -33,11 +34,12 @@ envoy_listener_ssl_handshake{listener_address="0.0.0.0_15006"} 3
 def _read(text, role):
     asked = []
 
-    def get_raw(path):
-        asked.append(path)
-        return text.encode()
+    class Reader:
+        def through_api_server(self, port, path):
+            asked.append((port, path))
+            return text
 
-    return Istio().read_counters(get_raw, "ns", "pod", role), asked
+    return Istio().read_counters(Reader(), "mtls", role), asked
 
 
 def test_every_supported_mesh_is_there():
@@ -55,7 +57,7 @@ def test_istio_counts_only_the_path_of_the_load(text, role):
     counters, (asked,) = _read(text, role)
     assert (counters.requests, counters.http_requests) == (44, 44)
     assert (counters.connections, counters.tls_handshakes) == (3, 3)
-    assert asked.startswith("/api/v1/namespaces/ns/pods/pod:15090/proxy/stats/prometheus?")
+    assert asked[0] == 15090 and asked[1].startswith("/stats/prometheus?usedonly&filter=")
 
 
 def test_requests_that_went_through_as_tcp_are_not_counted_as_http():
@@ -65,7 +67,10 @@ def test_requests_that_went_through_as_tcp_are_not_counted_as_http():
 
 
 def test_mtls_is_required_or_forbidden_and_never_left_to_chance():
-    modes = {c: Istio().policies(c, "ns")[0]["spec"]["mtls"]["mode"] for c in meshes.SUPPORTED["istio"]}
+    modes = {
+        c: Istio().policies(Setting(c, "ns", "local"))[0]["spec"]["mtls"]["mode"]
+        for c in meshes.SUPPORTED["istio"]
+    }
     assert modes == {"basic": "DISABLE", "mtls": "STRICT"}
 
 

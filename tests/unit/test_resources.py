@@ -28,7 +28,7 @@ def _summary(*containers, node_time="2026-11-21T05:00:05Z"):
 
 
 NOW = 1795237210.4  # 2026-11-21T05:00:10.4Z
-ROLES = resources.role_finder("ns", "istio-proxy", "fortio", ["istio-system"])
+ROLES = resources.role_finder("ns", ("istio-proxy",), "fortio", ["istio-system"])
 
 
 def test_roles_follow_from_where_a_container_runs():

@@ -101,13 +101,13 @@ def test_an_image_is_the_same_bytes_every_time(tmp_path, monkeypatch):
     assert images.archive(image, print).read_bytes() == content
 
 
-def test_a_build_is_found_again_and_another_source_is_another_build(tmp_path):
-    program = builds.PROGRAMS["pause"]
+def test_a_build_is_found_again_and_another_source_is_another_build(tmp_path, monkeypatch):
+    monkeypatch.setattr(builds, "_source", lambda program: tmp_path)
     (tmp_path / "go.mod").write_text("module a\n")
-    one = builds._key(program, tmp_path)
-    assert builds._key(program, tmp_path) == one
+    one = builds.build_key(builds.PAUSE)
+    assert builds.build_key(builds.PAUSE) == one
     (tmp_path / "go.mod").write_text("module b\n")
-    assert builds._key(program, tmp_path) != one
+    assert builds.build_key(builds.PAUSE) != one
 
 
 def test_what_ran_is_checked_in_full():

@@ -1,5 +1,7 @@
-"""The systems under test, one module each, and the one table of what each supports."""
+"""The systems under test, one module each, and the one table of what each supports and where it was run."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -8,13 +10,36 @@ from meshperf.errors import MeshperfError
 if TYPE_CHECKING:
     from meshperf.meshes.base import Mesh
 
-#: mesh -> configurations it supports, in the order in which they are printed everywhere.
-SUPPORTED: dict[str, tuple[str, ...]] = {
-    "baseline": ("none",),
-    "istio": ("basic", "mtls"),
+
+@dataclass(frozen=True)
+class Support:
+    """What is supported of one mesh.
+
+    Attributes
+    ----------
+    implementation : str
+        Its class as ``module:name``; imported when it is needed.
+    configurations : tuple of str
+        Supported configurations, in the order in which they are printed everywhere.
+    embedded : tuple of str
+        Those of them that run on the embedded cluster and are tested there. The others need images that no package
+        registry serves: they are for a cluster with access to the internet.
+    """
+
+    implementation: str
+    configurations: tuple[str, ...]
+    embedded: tuple[str, ...]
+
+
+#: Every mesh, in the order in which they are printed everywhere. `meshperf mesh list`, the README, the report and the
+#: schema of studies are made from this table.
+MESHES: dict[str, Support] = {
+    "baseline": Support("meshperf.meshes.baseline:Baseline", ("none",), ("none",)),
+    "istio": Support("meshperf.meshes.istio:Istio", ("basic", "mtls"), ("basic", "mtls")),
 }
 
-_CLASSES = {"baseline": "meshperf.meshes.baseline:Baseline", "istio": "meshperf.meshes.istio:Istio"}
+#: mesh -> configurations it supports.
+SUPPORTED: Mapping[str, tuple[str, ...]] = {name: mesh.configurations for name, mesh in MESHES.items()}
 
 
 def get(name: str) -> "Mesh":
@@ -25,7 +50,7 @@ def get(name: str) -> "Mesh":
     MeshperfError
         If there is no such mesh.
     """
-    if name not in _CLASSES:
-        raise MeshperfError(f"there is no mesh {name!r}: choose one of {', '.join(SUPPORTED)}")
-    module, _, class_name = _CLASSES[name].partition(":")
+    if name not in MESHES:
+        raise MeshperfError(f"there is no mesh {name!r}: choose one of {', '.join(MESHES)}")
+    module, _, class_name = MESHES[name].implementation.partition(":")
     return getattr(import_module(module), class_name)()

@@ -6,17 +6,36 @@ metadata exchange), so these are off there; with images from the registry nothin
 """
 
 import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-import yaml
-
-from meshperf.errors import MeshperfError
-from meshperf.meshes.base import GetRaw, Manifest, ProxyCounters
+from meshperf.meshes.base import Manifest, Mesh, PodReader, ProxyCounters, Setting
 from meshperf.meshes.prometheus_text import total
-from meshperf.paths import cache_dir
-from meshperf.testbed.embedded.builds import ENVOY_VERSION, ISTIO_VERSION, build
+from meshperf.meshes.rendering import render
+from meshperf.testbed.embedded.builds import (
+    ENVOY_VERSION,
+    Program,
+    Progress,
+    build,
+    envoy_binary,
+    go_module_dir,
+)
+from meshperf.testbed.embedded.images import Image
+
+VERSION = "1.31.0-alpha.eed52ebb66ad"
+_VERSION_PACKAGE = "istio.io/istio/pkg/version"
+_VERSION_VARIABLES = (
+    (f"{_VERSION_PACKAGE}.buildVersion", VERSION),
+    (f"{_VERSION_PACKAGE}.buildGitRevision", VERSION.rsplit(".", 1)[1]),
+    (f"{_VERSION_PACKAGE}.buildStatus", "Clean"),
+    (f"{_VERSION_PACKAGE}.buildTag", VERSION),
+    (f"{_VERSION_PACKAGE}.buildHub", "localhost"),
+)
+PILOT_DISCOVERY = Program(
+    "pilot-discovery", "istio", "istio.io/istio/pilot/cmd/pilot-discovery", _VERSION_VARIABLES
+)
+PILOT_AGENT = Program("pilot-agent", "istio", "istio.io/istio/pilot/cmd/pilot-agent", _VERSION_VARIABLES)
+ISTIOCTL = Program("istioctl", "istio", "istio.io/istio/istioctl/cmd/istioctl", _VERSION_VARIABLES)
 
 #: What a user's cluster pulls; the nearest release to the version that the embedded cluster builds.
 REGISTRY_HUB, REGISTRY_TAG = "docker.io/istio", "1.31.1"
@@ -33,10 +52,9 @@ _VANILLA_ENVOY_SETTINGS = (
     "values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false",
     "values.pilot.env.PILOT_ENABLE_METADATA_EXCHANGE=false",
 )
-RENDER_TIMEOUT_S = 60
 
 
-class Istio:
+class Istio(Mesh):
     """Istio with one sidecar in each pod."""
 
     name = "istio"
@@ -44,13 +62,37 @@ class Istio:
     control_plane_namespaces = (_NAMESPACE,)
     control_plane_deployments = ((_NAMESPACE, "istiod"),)
 
+    def images(self, configuration: str, progress: Progress) -> Sequence[Image]:
+        """Return the control plane and the sidecar, the latter with vanilla Envoy."""
+        bootstrap = go_module_dir("istio", "istio.io/istio") / "tools/packaging/common/envoy_bootstrap.json"
+        discovery, agent = "/usr/local/bin/pilot-discovery", "/usr/local/bin/pilot-agent"
+        return (
+            Image(
+                f"localhost/pilot:{VERSION}",
+                {discovery[1:]: build(PILOT_DISCOVERY, progress)},
+                (discovery,),
+                "1337",
+            ),
+            Image(
+                f"localhost/proxyv2:{VERSION}",
+                {
+                    agent[1:]: build(PILOT_AGENT, progress),
+                    "usr/local/bin/envoy": envoy_binary(),
+                    "var/lib/istio/envoy/envoy_bootstrap_tmpl.json": bootstrap,
+                },
+                (agent,),
+                debian=True,
+            ),
+        )
+
     def control_plane(self, configuration: str, image_source: str) -> Sequence[Manifest]:
         """Return ``istioctl manifest generate``'s output, rendered once per set of settings."""
         if image_source == "local":
-            settings = (*_SETTINGS, "hub=localhost", f"tag={ISTIO_VERSION}", *_VANILLA_ENVOY_SETTINGS)
+            settings = (*_SETTINGS, "hub=localhost", f"tag={VERSION}", *_VANILLA_ENVOY_SETTINGS)
         else:
             settings = (*_SETTINGS, f"hub={REGISTRY_HUB}", f"tag={REGISTRY_TAG}")
-        return _render(settings)
+        options = tuple(word for setting in settings for word in ("--set", setting))
+        return render(ISTIOCTL, "manifest", "generate", *options)
 
     def namespace_labels(self, configuration: str) -> Mapping[str, str]:
         """Return the label that Istio's injection webhook selects."""
@@ -66,14 +108,14 @@ class Istio:
         }
         return {"proxy.istio.io/config": json.dumps(config, sort_keys=True)}
 
-    def policies(self, configuration: str, namespace: str) -> Sequence[Manifest]:
+    def policies(self, setting: Setting) -> Sequence[Manifest]:
         """Return the PeerAuthentication that requires or forbids mutual TLS; clients follow it (auto mTLS)."""
-        mode = "STRICT" if self.expects_tls(configuration) else "DISABLE"
+        mode = "STRICT" if self.expects_tls(setting.configuration) else "DISABLE"
         return [
             {
                 "apiVersion": "security.istio.io/v1",
                 "kind": "PeerAuthentication",
-                "metadata": {"name": "default", "namespace": namespace},
+                "metadata": {"name": "default", "namespace": setting.namespace},
                 "spec": {"mtls": {"mode": mode}},
             }
         ]
@@ -86,12 +128,10 @@ class Istio:
         """Return True for ``mtls``."""
         return configuration == "mtls"
 
-    def read_counters(self, get_raw: GetRaw, namespace: str, pod: str, role: str) -> ProxyCounters:
+    def read_counters(self, reader: PodReader, configuration: str, role: str) -> ProxyCounters:
         """Return Envoy's counters for port 8080: outbound at the client, inbound at the server."""
-        path = f"/api/v1/namespaces/{namespace}/pods/{pod}:{_STATISTICS_PORT}/proxy/stats/prometheus"
-        text = get_raw(
-            f"{path}?usedonly&filter={quote('(stream_rq_total|stream_cx_total|ssl.handshake)')}"
-        ).decode()
+        path = f"/stats/prometheus?usedonly&filter={quote('(stream_rq_total|stream_cx_total|ssl.handshake)')}"
+        text = reader.through_api_server(_STATISTICS_PORT, path)
         direction = "outbound" if role == "client" else "inbound"
         cluster = rf"{direction}\|8080\|.*"
         manager = rf"{direction}_.*8080.*"
@@ -113,23 +153,12 @@ class Istio:
         """Return Istio's version, and Envoy's where it is not Istio's own build."""
         if image_source == "registry":
             return {"mesh": REGISTRY_TAG}
-        return {"mesh": ISTIO_VERSION, "envoy": f"{ENVOY_VERSION} (vanilla)"}
+        return {"mesh": VERSION, "envoy": f"{ENVOY_VERSION} (vanilla)", "module": "istio.io/istio"}
 
-
-def _render(settings: Sequence[str]) -> list[Manifest]:
-    import hashlib
-
-    key = hashlib.sha256("\0".join((ISTIO_VERSION, *settings)).encode()).hexdigest()[:12]
-    cached = cache_dir() / "rendered" / f"istio-{key}.json"
-    if not cached.exists():
-        istioctl = build("istioctl", lambda line: None)
-        command = [str(istioctl), "manifest", "generate", *(word for s in settings for word in ("--set", s))]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=RENDER_TIMEOUT_S)
-        if result.returncode:
-            raise MeshperfError(f"istioctl manifest generate failed: {result.stderr.strip()[-500:]}")
-        manifests = [manifest for manifest in yaml.safe_load_all(result.stdout) if manifest]
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        temporary = cached.with_suffix(".new")
-        temporary.write_text(json.dumps(manifests))
-        temporary.rename(cached)
-    return json.loads(cached.read_text())
+    def caveats(self, configuration: str, image_source: str) -> Sequence[str]:
+        """Return what vanilla Envoy leaves out on the embedded cluster."""
+        if image_source == "registry":
+            return ()
+        return (
+            f"Istio runs with vanilla Envoy {ENVOY_VERSION}, without Istio's own telemetry, ALPN and metadata exchange",
+        )

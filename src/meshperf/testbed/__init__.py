@@ -43,12 +43,24 @@ class Testbed:
     cluster: "Cluster"
     image_source: str
 
-    def prepare(self, mesh: str, progress: Progress) -> None:
-        """Make sure that a mesh's images can be had."""
+    def prepare(self, mesh: str, configuration: str, progress: Progress) -> None:
+        """Make sure that the images of an arm can be had.
+
+        Raises
+        ------
+        MeshperfError
+            If they cannot: the embedded cluster has no registry.
+        """
         if self.kind == "embedded":
+            from meshperf import meshes
             from meshperf.testbed.embedded import cluster as embedded
 
-            embedded.load_images(mesh, progress)
+            if configuration not in meshes.MESHES[mesh].embedded:
+                raise MeshperfError(
+                    f"{mesh}/{configuration} needs images from a registry, which the embedded cluster does not have: "
+                    "name a cluster with access to the internet (MESHPERF_CONTEXT), or leave the arm out"
+                )
+            embedded.load_images(meshes.get(mesh).images(configuration, progress), progress)
 
     def recover(self, progress: Progress) -> None:
         """Start again what died of the embedded cluster; others are only waited for."""
@@ -123,8 +135,8 @@ def up(study: "Study | None" = None, progress: Progress = print) -> str:
 
         embedded.up(progress)
     testbed = connect(study, progress)
-    for mesh in {arm.mesh for arm in study.arms_expanded} if study else ():
-        testbed.prepare(mesh, progress)
+    for arm in study.arms_expanded if study else ():
+        testbed.prepare(arm.mesh, arm.configuration, progress)
     return _describe(testbed)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from meshperf.errors import MeshperfError
 from meshperf.meshes import get as get_mesh
-from meshperf.meshes.base import Manifest, Mesh
+from meshperf.meshes.base import Manifest, Mesh, Setting
 from meshperf.testbed import proof
 from meshperf.testbed.client import Cluster
 from meshperf.testbed.proof import Deployed
@@ -73,13 +73,9 @@ def ensure(
     control_plane = [
         _owned(m) for m in _with_namespaces(mesh.control_plane(configuration, image_source), mesh)
     ]
-    workloads = [
-        _owned(m)
-        for m in (
-            *mesh.policies(configuration, namespace),
-            *echo.manifests(namespace, image_source, mesh.pod_annotations(configuration), **workload),
-        )
-    ]
+    setting = Setting(configuration, namespace, image_source)
+    echoes = echo.manifests(namespace, image_source, mesh.pod_annotations(configuration), **workload)
+    workloads = [_owned(m) for m in (*mesh.policies(setting), *mesh.adapt(echoes, setting))]
     wanted = _state_hash([campaign, mesh_name, configuration, block, deployment, control_plane, workloads])
     present = cluster.get("v1", "Namespace", namespace)
     annotations = ((present or {}).get("metadata", {}).get("annotations")) or {}
@@ -100,8 +96,8 @@ def ensure(
     for control_namespace, name in mesh.control_plane_deployments:
         cluster.wait_for_deployments(control_namespace, [name], INSTALL_TIMEOUT_S)
     clock.lap("control_plane")
-    labels = mesh.namespace_labels(configuration)
-    cluster.apply([_owned(_namespace(namespace, labels))])
+    labels, enrolment = mesh.namespace_labels(configuration), mesh.namespace_annotations(configuration)
+    cluster.apply([_owned(_namespace(namespace, labels, enrolment))])
     *others, client = workloads
     cluster.apply(others, INSTALL_TIMEOUT_S)
     # The client is placed relative to the server; asked too early, the scheduler waits a second before it tries again.
@@ -115,7 +111,7 @@ def ensure(
     deployed = Deployed(mesh, configuration, namespace, *pods, fresh=True, install_s=parts)
     proof.probe(cluster, deployed)
     clock.lap("proof")
-    cluster.apply([_owned(_namespace(namespace, labels, {STATE_ANNOTATION: wanted}))])
+    cluster.apply([_owned(_namespace(namespace, labels, {**enrolment, STATE_ANNOTATION: wanted}))])
     return deployed
 
 

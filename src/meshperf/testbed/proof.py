@@ -15,6 +15,8 @@ from meshperf.workloads import echo
 COUNTERS_SETTLE_S = 5
 #: Share by which the proxies' count may differ from the load generator's.
 COUNT_TOLERANCE = 0.01
+#: For one page of a proxy's statistics.
+READ_TIMEOUT_S = 10
 PROBE_RPS = 160
 PROBE_DURATION_S = 0.25
 
@@ -114,11 +116,37 @@ class Deployed:
     @property
     def url(self) -> str:
         """Where the load generator sends its requests."""
-        return f"http://{echo.SERVICE}:{echo.PORT}/"
+        return self.mesh.url(self.configuration)
+
+    @property
+    def sidecars(self) -> tuple[str, ...]:
+        """Names of all containers that the arm adds to the pods."""
+        own = (self.mesh.sidecar,) if self.mesh.sidecar else ()
+        return (*own, *self.mesh.other_sidecars(self.configuration))
 
     def pod_name(self, role: str) -> str:
         """Return the name of the client's or the server's pod."""
         return (self.client if role == "client" else self.server)["metadata"]["name"]
+
+
+@dataclass(frozen=True)
+class _PodReader:
+    """Reads what a pod serves (see `meshperf.meshes.base.PodReader`)."""
+
+    cluster: Cluster
+    namespace: str
+    pod: str
+
+    def through_api_server(self, port: int, path: str) -> str:
+        return self.cluster.get_raw(
+            f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}:{port}/proxy{path}"
+        ).decode()
+
+    def from_inside(self, port: int, path: str) -> str:
+        # Fortio's own client never ends on Envoy's chunked answers; Go's does.
+        argv = ["fortio", "curl", "-quiet", "-stdclient", f"http://127.0.0.1:{port}{path}"]
+        output, _ = self.cluster.execute(self.namespace, self.pod, echo.CONTAINER, argv, READ_TIMEOUT_S)
+        return output.decode()
 
 
 def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
@@ -169,7 +197,9 @@ def read_counters(cluster: Cluster, deployed: Deployed) -> dict[str, ProxyCounte
     if deployed.mesh.sidecar is None:
         return {}
     return {
-        role: deployed.mesh.read_counters(cluster.get_raw, deployed.namespace, deployed.pod_name(role), role)
+        role: deployed.mesh.read_counters(
+            _PodReader(cluster, deployed.namespace, deployed.pod_name(role)), deployed.configuration, role
+        )
         for role in ("client", "server")
     }
 

@@ -22,7 +22,6 @@ from meshperf.paths import cache_dir, repository_root
 FORTIO_VERSION = "1.68.1"
 KUBERNETES_VERSION = "1.34.4"
 COREDNS_VERSION = "1.12.0"
-ISTIO_VERSION = "1.31.0-alpha.eed52ebb66ad"
 ENVOY_VERSION = "1.40.0"
 
 #: A link of the largest program takes several minutes on two cores; an hour means that it hangs.
@@ -33,17 +32,34 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Program:
-    """A Go program: the module directory under ``envs/cluster``, the package, and its link-time variables."""
+    """A Go program.
+
+    Attributes
+    ----------
+    name : str
+        Of the binary.
+    module : str
+        Directory under ``envs/cluster`` whose ``go.mod`` pins it.
+    package : str
+        What is compiled.
+    variables : tuple of (str, str)
+        Set at link time.
+    linker_options : tuple of str
+        More options of the linker.
+    """
 
     name: str
     module: str
     package: str
     variables: tuple[tuple[str, str], ...] = ()
+    linker_options: tuple[str, ...] = ()
 
     @property
     def link_flags(self) -> str:
         """Return the value of ``go build -ldflags``."""
-        return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in self.variables)])
+        return " ".join(
+            ["-s", "-w", *self.linker_options, *(f"-X {name}={value}" for name, value in self.variables)]
+        )
 
 
 def _kubernetes_version() -> tuple[tuple[str, str], ...]:
@@ -56,37 +72,20 @@ def _kubernetes_version() -> tuple[tuple[str, str], ...]:
     )
 
 
-def _istio_version() -> tuple[tuple[str, str], ...]:
-    base = "istio.io/istio/pkg/version"
-    return (
-        (f"{base}.buildVersion", ISTIO_VERSION),
-        (f"{base}.buildGitRevision", ISTIO_VERSION.rsplit(".", 1)[1]),
-        (f"{base}.buildStatus", "Clean"),
-        (f"{base}.buildTag", ISTIO_VERSION),
-        (f"{base}.buildHub", "localhost"),
-    )
+PAUSE = Program("pause", "pause", ".")
+FORTIO = Program("fortio", "fortio", "fortio.org/fortio")
+KUBERNETES = Program("kube", "kubernetes", ".", _kubernetes_version())
+ETCD = Program("etcd", "etcd", "go.etcd.io/etcd/server/v3")
+COREDNS = Program("coredns", "coredns", "github.com/coredns/coredns")
 
 
-_ALL = (
-    Program("pause", "pause", "."),
-    Program("fortio", "fortio", "fortio.org/fortio"),
-    Program("kube", "kubernetes", ".", _kubernetes_version()),
-    Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
-    Program("coredns", "coredns", "github.com/coredns/coredns"),
-    Program("pilot-discovery", "istio", "istio.io/istio/pilot/cmd/pilot-discovery", _istio_version()),
-    Program("pilot-agent", "istio", "istio.io/istio/pilot/cmd/pilot-agent", _istio_version()),
-    Program("istioctl", "istio", "istio.io/istio/istioctl/cmd/istioctl", _istio_version()),
-)
-PROGRAMS: dict[str, Program] = {program.name: program for program in _ALL}
-
-
-def build(name: str, progress: Progress) -> Path:
+def build(program: Program, progress: Progress) -> Path:
     """Return the binary of a program, built now if the cache has none.
 
     Parameters
     ----------
-    name : str
-        A key of `PROGRAMS`.
+    program : Program
+        What to build.
     progress : callable
         Takes one line of text before a build starts.
 
@@ -95,9 +94,8 @@ def build(name: str, progress: Progress) -> Path:
     MeshperfError
         If there is no Go toolchain, or the build fails: the message ends with the compiler's last lines.
     """
-    program = PROGRAMS[name]
-    source = repository_root() / "envs" / "cluster" / program.module
-    binary = cache_dir() / "bin" / f"{program.name}-{_key(program, source)}" / program.name
+    source = _source(program)
+    binary = cache_dir() / "bin" / f"{program.name}-{build_key(program)}" / program.name
     if binary.exists():
         return binary
     binary.parent.mkdir(parents=True, exist_ok=True)
@@ -110,6 +108,15 @@ def build(name: str, progress: Progress) -> Path:
         _go_build(program, source, temporary)
         temporary.rename(binary)
     return binary
+
+
+def build_key(program: Program) -> str:
+    """Return what tells a build of a program apart from every other: a hash of its sources, pins and variables."""
+    digest = hashlib.sha256(f"{program.package}\0{program.link_flags}\0".encode())
+    for path in sorted(_source(program).iterdir()):
+        if path.suffix in {".go", ".mod", ".sum"}:
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def envoy_binary() -> Path:
@@ -151,12 +158,8 @@ def go_module_dir(module: str, path: str) -> Path:
     return Path(json.loads(result.stdout)["Dir"])
 
 
-def _key(program: Program, source: Path) -> str:
-    digest = hashlib.sha256(f"{program.package}\0{program.link_flags}\0".encode())
-    for path in sorted(source.iterdir()):
-        if path.suffix in {".go", ".mod", ".sum"}:
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:12]
+def _source(program: Program) -> Path:
+    return repository_root() / "envs" / "cluster" / program.module
 
 
 def _go_build(program: Program, source: Path, output: Path) -> None:

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -19,7 +19,7 @@ from meshperf.errors import MeshperfError
 from meshperf.paths import cache_dir, repository_root
 from meshperf.testbed.client import Cluster
 from meshperf.testbed.embedded import images, node
-from meshperf.testbed.embedded.builds import Progress, build
+from meshperf.testbed.embedded.builds import COREDNS, ETCD, FORTIO, KUBERNETES, PAUSE, Progress, build
 from meshperf.testbed.embedded.configuration import (
     API_PORT,
     CONTEXT,
@@ -88,7 +88,7 @@ def up(progress: Progress) -> Cluster:
     """
     if blocked := obstacles():
         raise MeshperfError(f"the embedded cluster cannot be started here: {'; '.join(blocked)}")
-    binaries = {name: build(name, progress) for name in ("pause", "etcd", "kube", "coredns", "fortio")}
+    binaries = {p.name: build(p, progress) for p in (PAUSE, ETCD, KUBERNETES, COREDNS, FORTIO)}
     with _exclusive():
         processes = _start_node(binaries, progress)
         _start_control_plane(processes, binaries)
@@ -127,11 +127,10 @@ def running() -> bool:
     return Cluster(kubeconfig(), CONTEXT).is_ready()
 
 
-def load_images(mesh: str, progress: Progress) -> None:
-    """Load the images that a mesh needs into the running cluster."""
-    if mesh == "istio":
-        for image in images.istio_images(progress):
-            images.load(image, _ctr(), progress)
+def load_images(wanted: Iterable[images.Image], progress: Progress) -> None:
+    """Load images into the running cluster, unless they are there."""
+    for image in wanted:
+        images.load(image, _ctr(), progress)
 
 
 def throttling(container_ids: Mapping[Identity, str]) -> dict[Identity, tuple[int, int]]:

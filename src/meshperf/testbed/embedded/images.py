@@ -18,14 +18,14 @@ from pathlib import Path
 from meshperf.errors import MeshperfError
 from meshperf.paths import cache_dir
 from meshperf.testbed.embedded.builds import (
+    COREDNS,
     COREDNS_VERSION,
     ENVOY_VERSION,
+    FORTIO,
     FORTIO_VERSION,
-    ISTIO_VERSION,
+    PAUSE,
     Progress,
     build,
-    envoy_binary,
-    go_module_dir,
 )
 
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -69,47 +69,21 @@ class Image:
 
 def pause_image(progress: Progress) -> Image:
     """Return the image that holds a pod's namespaces."""
-    return Image("localhost/pause:1", {"pause": build("pause", progress)}, ("/pause",))
+    return Image("localhost/pause:1", {"pause": build(PAUSE, progress)}, ("/pause",))
 
 
 def coredns_image(progress: Progress) -> Image:
     """Return the cluster's DNS server."""
-    return Image(
-        f"localhost/coredns:{COREDNS_VERSION}", {"coredns": build("coredns", progress)}, ("/coredns",)
-    )
+    return Image(f"localhost/coredns:{COREDNS_VERSION}", {"coredns": build(COREDNS, progress)}, ("/coredns",))
 
 
 def fortio_image(progress: Progress) -> Image:
     """Return the load generator, which is also the service under test."""
     return Image(
         f"localhost/fortio:{FORTIO_VERSION}",
-        {"usr/bin/fortio": build("fortio", progress)},
+        {"usr/bin/fortio": build(FORTIO, progress)},
         ("/usr/bin/fortio",),
         directories=("tmp", "var/lib/fortio"),
-    )
-
-
-def istio_images(progress: Progress) -> tuple[Image, ...]:
-    """Return Istio's control plane and its sidecar, the latter with vanilla Envoy."""
-    bootstrap = go_module_dir("istio", "istio.io/istio") / "tools/packaging/common/envoy_bootstrap.json"
-    agent = build("pilot-agent", progress)
-    return (
-        Image(
-            f"localhost/pilot:{ISTIO_VERSION}",
-            {"usr/local/bin/pilot-discovery": build("pilot-discovery", progress)},
-            ("/usr/local/bin/pilot-discovery",),
-            user="1337",
-        ),
-        Image(
-            f"localhost/proxyv2:{ISTIO_VERSION}",
-            {
-                "usr/local/bin/pilot-agent": agent,
-                "usr/local/bin/envoy": envoy_binary(),
-                "var/lib/istio/envoy/envoy_bootstrap_tmpl.json": bootstrap,
-            },
-            ("/usr/local/bin/pilot-agent",),
-            debian=True,
-        ),
     )
 
 
