@@ -24,6 +24,9 @@ from meshperf.statistics.results import Interval, StatisticsError, StatisticsWar
 
 #: Fewest blocks for an interval, fewest for a claim, most for which every resample is enumerated.
 MIN_BLOCKS_INTERVAL, MIN_BLOCKS_CLAIM, MAX_BLOCKS_EXACT = 3, 6, 8
+#: A block further from the median than this many scaled median absolute deviations is far from the others; the
+#: scale, 1/Φ⁻¹(3/4), makes the deviation of a normal distribution its standard deviation.
+FAR, MAD_SCALE = 3.5, 1.4826
 _CHUNK = 2000
 
 
@@ -171,10 +174,40 @@ def mean_interval(
     se = sd / np.sqrt(r)
     half = t_quantile(confidence, r) * se
     low, high = (float(transform(values.mean() + sign * half)) for sign in (-1, 1))
-    deviation = np.abs(values - np.median(values))
-    far = 3.5 * 1.4826 * np.median(deviation)
-    warnings = (StatisticsWarning.Bimodal,) if far > 0 and (deviation > far).any() else ()
+    warnings = (StatisticsWarning.Bimodal,) if far_blocks(values).any() else ()
     return Interval(estimate, low, high, float(se), r, confidence, method, sd, warnings)
+
+
+def far_blocks(values: ArrayLike) -> NDArray[np.bool_]:
+    """Mark blocks that lie far from the others: none is left out, all are shown.
+
+    Parameters
+    ----------
+    values : array_like, shape (r,)
+        One number per block, such as a log ratio.
+
+    Returns
+    -------
+    ndarray of bool, shape (r,)
+        |x_i − median| > 3.5 · 1.4826 · median |x_j − median|; nothing is marked when that is 0.
+
+    Notes
+    -----
+    The modified z-score of Iglewicz & Hoaglin (1993), 0.6745 |x_i − median|/MAD > 3.5. It marks a block of an arm
+    whose deployments have two modes, as long as fewer than half are in the other mode.
+    """
+    values = block_values(values)
+    deviation = np.abs(values - np.median(values))
+    limit = FAR * MAD_SCALE * np.median(deviation)
+    return deviation > limit if limit > 0 else np.zeros(values.size, dtype=bool)
+
+
+def block_values(values: ArrayLike) -> NDArray[np.float64]:
+    """Check that there is one finite number per block and return them, shape (r,)."""
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+        raise StatisticsError(f"one finite number per block is needed, got shape {values.shape}")
+    return values
 
 
 def _without_ends(
@@ -229,3 +262,13 @@ def cdf_matrix(cdf: ArrayLike) -> NDArray[np.float64]:
     if cdf.ndim != 2 or cdf.shape[0] == 0 or not np.isfinite(cdf).all():
         raise StatisticsError(f"one finite CDF per block is needed, got shape {cdf.shape}")
     return cdf
+
+
+def paired_cdfs(cdf: ArrayLike, baseline_cdf: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Check that arm and baseline have one finite CDF for each of the same blocks, on the same grid."""
+    cdf, baseline_cdf = cdf_matrix(cdf), cdf_matrix(baseline_cdf)
+    if cdf.shape != baseline_cdf.shape:
+        raise StatisticsError(
+            f"arm and baseline need the same blocks and bins: {cdf.shape}, {baseline_cdf.shape}"
+        )
+    return cdf, baseline_cdf

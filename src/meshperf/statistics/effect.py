@@ -19,6 +19,7 @@ from meshperf.statistics.bootstrap import (
     block_interval,
     cdf_matrix,
     mean_interval,
+    paired_cdfs,
     t_quantile,
 )
 from meshperf.statistics.quantiles import best_log_quantile, quantile_bounds, window
@@ -97,7 +98,7 @@ def merged_ratio_interval(
     q : float
         In (0, 1).
     """
-    cdf, baseline_cdf = _pair(cdf, baseline_cdf)
+    cdf, baseline_cdf = paired_cdfs(cdf, baseline_cdf)
     high, high_edges_s = window(cdf, edges_s, q)
     low, low_edges_s = window(baseline_cdf, edges_s, q)
     return block_interval(
@@ -124,7 +125,7 @@ def merged_difference_interval(
     rng: np.random.Generator | None = None,
 ) -> Interval:
     """Difference in seconds of the quantiles of the mean CDFs; parameters as in `merged_ratio_interval`."""
-    cdf, baseline_cdf = _pair(cdf, baseline_cdf)
+    cdf, baseline_cdf = paired_cdfs(cdf, baseline_cdf)
     high, high_edges_s = window(cdf, edges_s, q)
     low, low_edges_s = window(baseline_cdf, edges_s, q)
     return block_interval(
@@ -164,7 +165,7 @@ def resolution_bracket(
         [left edge of the arm / right edge of the baseline, right edge / left edge]. When this bracket
         contains 1, the bins are too wide to claim a difference.
     """
-    cdf, baseline_cdf = _pair(cdf, baseline_cdf)
+    cdf, baseline_cdf = paired_cdfs(cdf, baseline_cdf)
     low, high = quantile_bounds(cdf.mean(axis=0), edges_s, q)
     baseline_low, baseline_high = quantile_bounds(baseline_cdf.mean(axis=0), edges_s, q)
     with np.errstate(divide="ignore"):
@@ -188,15 +189,6 @@ def leave_one_out_range(d: ArrayLike) -> tuple[float, float]:
         return float("nan"), float("nan")
     ratios = np.exp((d.sum() - d) / (d.size - 1))
     return float(ratios.min()), float(ratios.max())
-
-
-def _pair(cdf: ArrayLike, baseline_cdf: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    cdf, baseline_cdf = cdf_matrix(cdf), cdf_matrix(baseline_cdf)
-    if cdf.shape != baseline_cdf.shape:
-        raise StatisticsError(
-            f"arm and baseline need the same blocks and bins: {cdf.shape}, {baseline_cdf.shape}"
-        )
-    return cdf, baseline_cdf
 
 
 @dataclass(frozen=True)

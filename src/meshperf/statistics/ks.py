@@ -12,8 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meshperf.statistics.bootstrap import block_interval, block_weights, cdf_matrix, t_quantile
-from meshperf.statistics.results import Interval, StatisticsError
+from meshperf.statistics.bootstrap import (
+    MIN_BLOCKS_INTERVAL,
+    block_interval,
+    block_weights,
+    paired_cdfs,
+    t_quantile,
+)
+from meshperf.statistics.results import Interval, StatisticsError, StatisticsWarning
 
 
 @dataclass(frozen=True)
@@ -51,17 +57,17 @@ def ks_distance(cdf: ArrayLike, baseline_cdf: ArrayLike, edges_s: ArrayLike) -> 
         One CDF per block.
     edges_s : array_like, shape (n_bins + 1,)
     """
-    arm, baseline = _means(cdf, baseline_cdf)
+    arm, baseline, edges = _means(cdf, baseline_cdf, edges_s)
     difference = arm - baseline
     at = int(np.argmax(np.abs(difference)))
     masses = [float(np.diff(mean, prepend=0.0).max()) for mean in (arm, baseline)]
     return KsDistance(
         d=float(np.abs(difference[at])),
-        at_s=float(np.asarray(edges_s, dtype=float)[at + 1]),
+        at_s=float(edges[at + 1]),
         d_plus=max(float(difference.max()), 0.0),
         d_minus=max(float(-difference.min()), 0.0),
         bin_bound=max(masses),
-        n=len(cdf_matrix(cdf)),
+        n=len(np.asarray(cdf)),
     )
 
 
@@ -79,8 +85,8 @@ def ks_interval(
     -----
     D is biased upwards when the truth is small; print D between the two baselines next to it.
     """
-    pair = np.stack([cdf_matrix(cdf), cdf_matrix(baseline_cdf)])
-    difference = pair[0] - pair[1]
+    arm, baseline = paired_cdfs(cdf, baseline_cdf)
+    difference = arm - baseline
     interval = block_interval(
         lambda weights: np.abs(weights @ difference).max(axis=1),
         difference.shape[0],
@@ -124,9 +130,10 @@ def wasserstein_s(cdf: ArrayLike, baseline_cdf: ArrayLike, edges_s: ArrayLike) -
 
 
 def _area(cdf: ArrayLike, baseline_cdf: ArrayLike, edges_s: ArrayLike, scale) -> float:
-    difference = np.concatenate([[0.0], np.subtract(*_means(cdf, baseline_cdf))])
+    arm, baseline, edges = _means(cdf, baseline_cdf, edges_s)
+    difference = np.concatenate([[0.0], arm - baseline])
     with np.errstate(divide="ignore", invalid="ignore"):
-        widths = np.diff(scale(np.asarray(edges_s, dtype=float)))
+        widths = np.diff(scale(edges))
     left, right = difference[:-1], difference[1:]
     crossing = left * right < 0
     size = np.abs(left) + np.abs(right)
@@ -135,6 +142,27 @@ def _area(cdf: ArrayLike, baseline_cdf: ArrayLike, edges_s: ArrayLike, scale) ->
     used = size > 0
     area = float((height[used] * widths[used]).sum())
     return area if np.isfinite(area) else float("nan")
+
+
+def ad_distance(cdf: ArrayLike, baseline_cdf: ArrayLike) -> float:
+    """Distance of Anderson and Darling's kind: squared differences of the CDFs, weighted up in both tails.
+
+    Parameters
+    ----------
+    cdf, baseline_cdf : array_like, shape (r, n_bins)
+
+    Returns
+    -------
+    float
+        ∫ (F̄₁ − F̄₀)²/(H (1 − H)) dH with H = (F̄₁ + F̄₀)/2, at least 0: the statistic of Pettitt (1976, equation 1) for
+        equal sizes without its factor for the number of requests, which are no replicates.
+    """
+    arm, baseline = (mean.mean(axis=0) for mean in paired_cdfs(cdf, baseline_cdf))
+    pooled = (arm + baseline) / 2
+    mass = np.diff(pooled, prepend=0.0)
+    inside = (pooled > 0) & (pooled < 1)
+    weight = pooled[inside] * (1 - pooled[inside])
+    return float((mass[inside] * (arm - baseline)[inside] ** 2 / weight).sum())
 
 
 @dataclass(frozen=True)
@@ -150,12 +178,29 @@ class Dominance:
     epsilon : float
     n : int
         Number of blocks.
+    d_plus, d_minus : float
+        sup (F̄₁ − F̄₀) and sup (F̄₀ − F̄₁), in [0, 1]: how far the arm is faster, and slower, at its best latency.
+    d_plus_low, d_plus_high, d_minus_low, d_minus_high : float
+        One-sided limits at `confidence` each, cut to [0, 1]; NaN below 3 blocks.
+    confidence : float
+        Of each one-sided limit.
+    method : str
+    warnings : tuple of StatisticsWarning
     """
 
     statement: str
     crossing_s: float
     epsilon: float
     n: int
+    d_plus: float = float("nan")
+    d_minus: float = float("nan")
+    d_plus_low: float = float("nan")
+    d_plus_high: float = float("nan")
+    d_minus_low: float = float("nan")
+    d_minus_high: float = float("nan")
+    confidence: float = 0.95
+    method: str = ""
+    warnings: tuple[StatisticsWarning, ...] = ()
 
 
 def dominance(
@@ -183,10 +228,19 @@ def dominance(
     confidence : float
         Of each one-sided limit.
     """
-    arm, baseline = cdf_matrix(cdf), cdf_matrix(baseline_cdf)
+    if not 0 <= epsilon < 1 or not 0.5 < confidence < 1:
+        raise StatisticsError(f"epsilon is a share and confidence above 0.5, got {epsilon} and {confidence}")
+    arm, baseline = paired_cdfs(cdf, baseline_cdf)
     difference, r = arm - baseline, arm.shape[0]
-    if r < 3:
-        return Dominance("undecided", float("nan"), epsilon, r)
+    mean = difference.mean(axis=0)
+    d_plus, d_minus = max(float(mean.max()), 0.0), max(float(-mean.min()), 0.0)
+    method = "one-sided, blocks resampled, bootstrap standard error times t"
+    if r < MIN_BLOCKS_INTERVAL:
+        few = (StatisticsWarning.TooFewBlocks,)
+        return Dominance(
+            "undecided", float("nan"), epsilon, r, d_plus, d_minus,
+            confidence=confidence, method=method, warnings=few,
+        )  # fmt: skip
     weights, probabilities = block_weights(r, n_resamples, rng)
     means = weights @ difference
     critical = t_quantile(2 * confidence - 1, r)
@@ -196,9 +250,8 @@ def dominance(
         se = np.sqrt(probabilities @ (values - centre) ** 2 * r / (r - 1))
         return estimate - critical * se, estimate + critical * se
 
-    mean = difference.mean(axis=0)
-    plus = limits(np.maximum(means.max(axis=1), 0), max(mean.max(), 0.0))
-    minus = limits(np.maximum(-means.min(axis=1), 0), max(-mean.min(), 0.0))
+    plus = limits(np.maximum(means.max(axis=1), 0), d_plus)
+    minus = limits(np.maximum(-means.min(axis=1), 0), d_minus)
     crossing, statement = float("nan"), "undecided"
     if plus[1] <= epsilon and minus[0] > 0:
         statement = "slower everywhere"
@@ -210,11 +263,18 @@ def dominance(
         turn = np.flatnonzero(np.diff(np.sign(mean[beyond])) != 0)[0]
         between = mean[beyond[turn] : beyond[turn + 1] + 1]
         crossing = float(np.asarray(edges_s)[beyond[turn] + 1 + int(np.argmin(np.abs(between)))])
-    return Dominance(statement, crossing, epsilon, r)
+    ends = [float(end) for end in np.clip([*plus, *minus], 0.0, 1.0)]
+    return Dominance(
+        statement, crossing, epsilon, r, d_plus, d_minus, *ends, confidence=confidence, method=method
+    )
 
 
-def _means(cdf: ArrayLike, baseline_cdf: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    arm, baseline = cdf_matrix(cdf), cdf_matrix(baseline_cdf)
-    if arm.shape[1] != baseline.shape[1]:
-        raise StatisticsError(f"arm and baseline are on different grids: {arm.shape}, {baseline.shape}")
-    return arm.mean(axis=0), baseline.mean(axis=0)
+def _means(
+    cdf: ArrayLike, baseline_cdf: ArrayLike, edges_s: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Mean CDFs of arm and baseline, shape (n_bins,), and the edges."""
+    arm, baseline = paired_cdfs(cdf, baseline_cdf)
+    edges = np.asarray(edges_s, dtype=float)
+    if edges.shape != (arm.shape[1] + 1,):
+        raise StatisticsError(f"{arm.shape[1]} bins need {arm.shape[1] + 1} edges, got {edges.size}")
+    return arm.mean(axis=0), baseline.mean(axis=0), edges

@@ -8,8 +8,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from meshperf.statistics.bootstrap import MIN_BLOCKS_INTERVAL
 from meshperf.statistics.effect import paired_t_p
-from meshperf.statistics.results import StatisticsError
+from meshperf.statistics.results import StatisticsError, StatisticsWarning
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -68,11 +69,18 @@ class RankSet:
         1 is the smallest value; equal for an arm that is told apart from all others.
     n : int
         Number of blocks.
+    confidence : float
+        Of all pairs together.
+    method : str
+    warnings : tuple of StatisticsWarning
     """
 
     best: int
     worst: int
     n: int
+    confidence: float = 0.95
+    method: str = "all-pairs paired t with Holm's correction"
+    warnings: tuple[StatisticsWarning, ...] = ()
 
     def __str__(self) -> str:
         return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
@@ -106,4 +114,8 @@ def rank_sets(log_values: ArrayLike, *, alpha: float = 0.05) -> tuple[RankSet, .
             low, high = (i, j) if values[:, i].mean() < values[:, j].mean() else (j, i)
             larger[low] += 1
             smaller[high] += 1
-    return tuple(RankSet(1 + int(s), arms - int(g), r) for s, g in zip(smaller, larger, strict=True))
+    warnings = (StatisticsWarning.TooFewBlocks,) if r < MIN_BLOCKS_INTERVAL else ()
+    return tuple(
+        RankSet(1 + int(s), arms - int(g), r, 1 - alpha, warnings=warnings)
+        for s, g in zip(smaller, larger, strict=True)
+    )

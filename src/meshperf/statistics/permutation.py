@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meshperf.statistics.bootstrap import cdf_matrix
+from meshperf.statistics.bootstrap import block_values, cdf_matrix
 from meshperf.statistics.results import StatisticsError, StatisticsWarning
 
 #: All relabellings are listed up to this many (3^10), else drawn at random.
@@ -181,6 +181,72 @@ def block_permutation_ks(
 ) -> PermutationTest:
     """Kolmogorov–Smirnov test by relabelling inside blocks; see :func:`block_permutation_body_tail`."""
     return block_permutation_body_tail(cdf, baseline_cdfs, alpha=alpha, n_resamples=n_resamples, rng=rng).body
+
+
+def sign_flip_test(
+    d: ArrayLike, *, alpha: float = 0.05, n_resamples: int = 10_000, rng: np.random.Generator | None = None
+) -> PermutationTest:
+    """Test whether the mean log ratio is 0, without assuming a normal distribution.
+
+    Parameters
+    ----------
+    d : array_like, shape (r,)
+        Log ratio of each block.
+    alpha : float
+        Level; a design that cannot reach it (fewer than 6 blocks at 0.05) is warned about.
+    n_resamples, rng
+        Random sign flips and their generator, from 17 blocks on.
+
+    Returns
+    -------
+    PermutationTest
+        Statistic |mean d|; p = share of the 2^r sign flips at least as extreme (Fisher 1935, section 21).
+    """
+    d = block_values(d)
+    flips, exact = sign_flips(d.size, n_resamples, rng)
+    values = np.abs(flips @ d) / d.size
+    smallest = p_min(d.size, baselines_per_block=1) if exact else 1 / len(flips)
+    return PermutationTest(
+        statistic=float(values[0]),
+        p_value=float((values >= values[0] - _TIE).mean()),
+        p_min=smallest,
+        n=d.size,
+        n_relabellings=len(flips),
+        exact=exact,
+        method=f"{len(flips)} {'' if exact else 'random '}sign flips of blocks",
+        warnings=(StatisticsWarning.PMinAboveAlpha,) if smallest > alpha else (),
+    )
+
+
+def sign_flips(
+    n_blocks: int, n_resamples: int = 10_000, rng: np.random.Generator | None = None
+) -> tuple[NDArray[np.float64], bool]:
+    """Signs of the blocks under exchange of their two runs, for statistics that are the same for a mirror image.
+
+    Parameters
+    ----------
+    n_blocks : int
+        r, at least 1.
+    n_resamples, rng
+        For random sign flips, when there are too many to list.
+
+    Returns
+    -------
+    flips : ndarray, shape (m, r)
+        1 and −1; row 0 is how it was. When listed, the first block keeps its sign: the 2^(r−1) other rows are mirror
+        images of these and would count everything twice.
+    exact : bool
+        Whether all were listed.
+    """
+    if n_blocks < 1:
+        raise StatisticsError(f"there must be at least 1 block, got {n_blocks}")
+    if 2 ** (n_blocks - 1) <= MAX_EXACT:
+        rest = np.array(list(product((1.0, -1.0), repeat=n_blocks - 1))).reshape(-1, n_blocks - 1)
+        return np.concatenate([np.ones((len(rest), 1)), rest], axis=1), True
+    if rng is None:
+        raise StatisticsError(f"2^{n_blocks} sign flips are too many to list: pass a seeded generator")
+    drawn = rng.choice((1.0, -1.0), size=(n_resamples, n_blocks))
+    return np.concatenate([np.ones((1, n_blocks)), drawn]), False
 
 
 def _members(cdf: ArrayLike, baseline_cdfs: ArrayLike) -> NDArray[np.float64]:
