@@ -21,6 +21,7 @@ from meshperf.loadgen import access_log, fortio
 from meshperf.paths import cache_dir
 from meshperf.study import Study, load_study
 from meshperf.testbed import proof as proofs
+from meshperf.testbed.checks import sent_by
 from meshperf.testbed.client import InfrastructureError
 from meshperf.testbed.ensure import ensure
 from meshperf.workloads import echo
@@ -167,7 +168,7 @@ class _Attempt:
             sampler.stop(end_s)
         finally:
             sampler.abandon()
-        proof = proofs.prove(cluster, deployed, before, proofs.requests_sent(result))
+        proof = proofs.prove(cluster, deployed, before, sent_by(result, load.payload_bytes))
         log = access_log.read_access_log(self._read_log(deployed, log_path))
         if log.ok.size != result.n:
             raise InfrastructureError(f"the access log has {log.ok.size} of {result.n} requests")

@@ -65,6 +65,8 @@ class FortioResult:
     return_codes : dict of str to int
     n, n_errors : int
         All requests, and those that failed.
+    response_bytes : int or None
+        Received in all answers to them, with their heads where fortio's own client was used.
     histogram : Histogram
         Successful requests only (fortio counts errors in; they are taken out), on fortio's whole grid where
         the file tells its resolution, else on the file's own bins.
@@ -92,6 +94,7 @@ class FortioResult:
     return_codes: dict[str, int]
     n: int
     n_errors: int
+    response_bytes: int | None
     histogram: Histogram
     bins: NDArray[np.void]
     min_s: float
@@ -253,6 +256,7 @@ def _result(document: Mapping[str, Any], where: str) -> FortioResult:
     duration = str(document.get("RequestedDuration", ""))
     started = document.get("StartTime")
     no_catch_up = document.get("NoCatchUp")
+    sizes = document.get("Sizes")
     return FortioResult(
         target_rps_requested=None if requested == "max" else float(requested),
         achieved_rps=float(document["ActualQPS"]),
@@ -263,6 +267,7 @@ def _result(document: Mapping[str, Any], where: str) -> FortioResult:
         return_codes={str(code): int(count) for code, count in (document.get("RetCodes") or {}).items()},
         n=n,
         n_errors=n_errors,
+        response_bytes=None if sizes is None else round(float(sizes["Sum"])),
         histogram=_successes(data, bins, errors, error_bins, resolution, offset or 0.0),
         bins=bins,
         min_s=bounds[0],

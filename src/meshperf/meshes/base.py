@@ -8,7 +8,7 @@ all.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from meshperf.testbed.embedded.builds import Progress
@@ -55,19 +55,23 @@ class ProxyCounters:
     Attributes
     ----------
     requests : int
-        Requests it forwarded between the load generator and the service under test.
+        Requests it forwarded between the load generator and the service under test; 0 if it handles TCP.
     http_requests : int
         Those of them that it handled as HTTP; fewer than `requests` means that it saw TCP.
     connections : int
         Connections it opened (at the client) or took (at the server) on that path.
     tls_handshakes : int
         TLS handshakes completed on them.
+    request_bytes, response_bytes : int
+        Bytes that it passed on to the service and back, before encryption. Only read where it handles TCP.
     """
 
     requests: int
     http_requests: int
     connections: int
     tls_handshakes: int
+    request_bytes: int = 0
+    response_bytes: int = 0
 
 
 class Mesh(Protocol):
@@ -135,6 +139,10 @@ class Mesh(Protocol):
     def expects_tls(self, configuration: str) -> bool:
         """Return whether requests between the proxies are encrypted; not by default."""
         return False
+
+    def protocol(self, configuration: str) -> Literal["http", "tcp"]:
+        """Return what the proxies take the load for: requests of HTTP, by default, or connections of TCP."""
+        return "http"
 
     def other_sidecars(self, configuration: str) -> Sequence[str]:
         """Return the names of containers, besides the proxy, that the arm adds to pods; none by default."""

@@ -8,13 +8,12 @@ from typing import Any
 from meshperf.errors import MeshperfError
 from meshperf.loadgen import fortio
 from meshperf.meshes.base import Mesh, ProxyCounters
+from meshperf.testbed.checks import ROLES, Check, Sent, check_path, counted, sent_by
 from meshperf.testbed.client import Cluster, InfrastructureError
 from meshperf.workloads import echo
 
 #: The proxies count a request when it ends; the last ones may be a moment behind the load generator.
 COUNTERS_SETTLE_S = 5
-#: Share by which the proxies' count may differ from the load generator's.
-COUNT_TOLERANCE = 0.01
 #: For one page of a proxy's statistics.
 READ_TIMEOUT_S = 10
 PROBE_RPS = 160
@@ -37,33 +36,29 @@ class UnprovenState(MeshperfError):
 
 
 @dataclass(frozen=True)
-class Check:
-    """One thing that was looked at: its name, whether it is as wanted, and what was seen."""
-
-    name: str
-    passed: bool
-    detail: str
-
-
-@dataclass(frozen=True)
 class Proof:
     """What shows that the load took the path that the arm claims.
 
     Attributes
     ----------
-    sent : int
-        Requests that the load generator sent.
-    client_proxy, server_proxy : int or None
-        Requests that the two sidecars counted in the same time; None without sidecars.
+    sent : Sent
+        What the load generator sent.
+    counted : mapping of str to ProxyCounters
+        Role -> what its sidecar counted in the same time; empty without sidecars.
+    tls_expected : bool
+        Whether the arm encrypts what is sent between the sidecars.
     tls_handshakes : int or None
         Handshakes completed by both sidecars since they started.
+    protocol : {"http", "tcp"}
+        What the sidecars took the load for.
+    sidecars : mapping of str to bool
+        Role -> whether the pod has one.
     checks : tuple of Check
         All that was looked at.
     """
 
-    sent: int
-    client_proxy: int | None
-    server_proxy: int | None
+    sent: Sent
+    counted: Mapping[str, ProxyCounters]
     tls_expected: bool
     tls_handshakes: int | None
     protocol: str
@@ -76,19 +71,26 @@ class Proof:
         return all(check.passed for check in self.checks)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the proof as the run's record holds it."""
-        return {
+        """Return the proof as the run's record holds it: requests for HTTP, connections and bytes for TCP."""
+        record = {
             "sidecar": dict(self.sidecars),
-            "requests": {
-                "sent": self.sent,
-                "client_proxy": self.client_proxy,
-                "server_proxy": self.server_proxy,
-            },
+            "requests": self._counts("requests"),
             "tls": {"expected": self.tls_expected, "handshakes": self.tls_handshakes},
             "protocol": self.protocol,
             "passed": self.passed,
             "checks": [asdict(check) for check in self.checks],
         }
+        if self.protocol == "tcp":
+            record |= {
+                name: self._counts(name) for name in ("connections", "request_bytes", "response_bytes")
+            }
+        return record
+
+    def _counts(self, name: str) -> dict[str, int | None]:
+        proxies = {
+            f"{role}_proxy": getattr(self.counted[role], name) if self.counted else None for role in ROLES
+        }
+        return {"sent": getattr(self.sent, name), **proxies}
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
             )
             result = fortio.read_result(output)
             failed = result.n - result.return_codes.get("200", 0)
-            proof = prove(cluster, deployed, before, requests_sent(result))
+            proof = prove(cluster, deployed, before, sent_by(result, _PROBE_LOAD.payload_bytes))
             trouble = f"{failed} of {result.n} requests failed" if failed else ""
         except InfrastructureError:
             raise
@@ -187,11 +189,6 @@ def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
         time.sleep(0.2)
 
 
-def requests_sent(result: fortio.FortioResult) -> int:
-    """Return all requests of a run: fortio sends one more on each connection before it starts to count."""
-    return result.n + result.connections
-
-
 def read_counters(cluster: Cluster, deployed: Deployed) -> dict[str, ProxyCounters]:
     """Return the counters of both sidecars by role; empty without sidecars."""
     if deployed.mesh.sidecar is None:
@@ -200,19 +197,19 @@ def read_counters(cluster: Cluster, deployed: Deployed) -> dict[str, ProxyCounte
         role: deployed.mesh.read_counters(
             _PodReader(cluster, deployed.namespace, deployed.pod_name(role)), deployed.configuration, role
         )
-        for role in ("client", "server")
+        for role in ROLES
     }
 
 
-def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounters], sent: int) -> Proof:
-    """Return the proof for requests sent since `before` was read.
+def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounters], sent: Sent) -> Proof:
+    """Return the proof for the load sent since `before` was read.
 
     Parameters
     ----------
     before : mapping of str to ProxyCounters
         `read_counters` before the load.
-    sent : int
-        Requests that the load generator sent since, its unrecorded first ones included.
+    sent : Sent
+        What the load generator sent since.
     """
     mesh = deployed.mesh
     sidecars = {
@@ -226,59 +223,26 @@ def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounte
         }
         none = not any(extra.values())
         checks = (Check("no sidecar", none, "one container in each pod" if none else f"also found {extra}"),)
-        return Proof(sent, None, None, False, None, "http", sidecars, checks)
+        return Proof(sent, {}, False, None, "http", sidecars, checks)
 
+    declared = mesh.protocol(deployed.configuration)
     deadline = time.monotonic() + COUNTERS_SETTLE_S
     while True:
         after = read_counters(cluster, deployed)
-        checks = _checks(mesh, deployed.configuration, sidecars, before, after, sent)
+        checks = check_path(mesh, deployed.configuration, sidecars, before, after, sent)
         if all(check.passed for check in checks) or time.monotonic() > deadline:
             break
         time.sleep(0.1)
-    client, server = (after[role].requests - before[role].requests for role in ("client", "server"))
-    handshakes = after["client"].tls_handshakes + after["server"].tls_handshakes
-    http = all(check.passed for check in checks if check.name == "handled as HTTP")
+    as_declared = all(check.passed for check in checks if check.name.startswith("handled as"))
     return Proof(
         sent,
-        client,
-        server,
+        {role: counted(before[role], after[role]) for role in ROLES},
         mesh.expects_tls(deployed.configuration),
-        handshakes,
-        "http" if http else "tcp",
+        sum(after[role].tls_handshakes for role in ROLES),
+        declared if as_declared else {"http": "tcp", "tcp": "http"}[declared],
         sidecars,
         checks,
     )
-
-
-def _checks(
-    mesh: Mesh,
-    configuration: str,
-    sidecars: Mapping[str, bool],
-    before: Mapping[str, ProxyCounters],
-    after: Mapping[str, ProxyCounters],
-    sent: int,
-) -> tuple[Check, ...]:
-    checks = [Check("sidecars present", all(sidecars.values()), f"{mesh.sidecar} in {sidecars}")]
-    http_gaps = []
-    for role in ("client", "server"):
-        counted = after[role].requests - before[role].requests
-        close = abs(counted - sent) <= max(1, COUNT_TOLERANCE * sent)
-        checks.append(Check(f"load passed the {role}'s proxy", close, f"{counted} counted, {sent} sent"))
-        http_gaps.append(counted - (after[role].http_requests - before[role].http_requests))
-    as_http = all(abs(gap) <= max(1, COUNT_TOLERANCE * sent) for gap in http_gaps)
-    checks.append(
-        Check("handled as HTTP", as_http, f"requests not seen as HTTP (client, server): {http_gaps}")
-    )
-    handshakes = {role: after[role].tls_handshakes for role in ("client", "server")}
-    connections = {role: after[role].connections for role in ("client", "server")}
-    seen = f"{handshakes} handshakes on {connections} connections since the sidecars started"
-    if mesh.expects_tls(configuration):
-        # A client's connection that the server never answered has no handshake; one that the server took has.
-        encrypted = all(handshakes.values()) and handshakes["server"] >= connections["server"]
-        checks.append(Check("every connection is TLS", encrypted, seen))
-    else:
-        checks.append(Check("no connection is TLS", not any(handshakes.values()), seen))
-    return tuple(checks)
 
 
 def _containers(pod: Mapping[str, Any]) -> list[str]:
