@@ -29,11 +29,14 @@ class Setting:
         Where the workloads go.
     image_source : {"local", "registry"}
         Whether images are in the cluster's own store or come from public registries.
+    campaign : str
+        Whose deployment it is: names its tokens and certificates (see `meshperf.meshes.credentials`).
     """
 
     configuration: str
     namespace: str
     image_source: str
+    campaign: str = "none"
 
 
 class PodReader(Protocol):

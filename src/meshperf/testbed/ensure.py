@@ -73,7 +73,7 @@ def ensure(
     control_plane = [
         _owned(m) for m in _with_namespaces(mesh.control_plane(configuration, image_source), mesh)
     ]
-    setting = Setting(configuration, namespace, image_source)
+    setting = Setting(configuration, namespace, image_source, campaign)
     echoes = echo.manifests(namespace, image_source, mesh.pod_annotations(configuration), **workload)
     workloads = [_owned(m) for m in (*mesh.policies(setting), *mesh.adapt(echoes, setting))]
     wanted = _state_hash([campaign, mesh_name, configuration, block, deployment, control_plane, workloads])
