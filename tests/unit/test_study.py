@@ -58,7 +58,7 @@ MISTAKES = {
     "unknown mesh": (
         "mesh: istio",
         "mesh: isto",
-        ['unknown mesh "isto"', 'did you mean "istio"?', "supported are istio"],
+        ['unknown mesh "isto"', 'did you mean "istio"?', "supported are "],
     ),
     "baseline as an arm": ("mesh: istio", "mesh: baseline", ['"baseline"', "twice already", "remove it"]),
     "unknown configuration": (

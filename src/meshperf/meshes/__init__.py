@@ -35,6 +35,7 @@ class Support:
 #: schema of studies are made from this table.
 MESHES: dict[str, Support] = {
     "baseline": Support("meshperf.meshes.baseline:Baseline", ("none",), ("none",)),
+    "envoy-static": Support("meshperf.meshes.envoy_static:EnvoyStatic", ("basic", "mtls"), ("basic", "mtls")),
     "istio": Support("meshperf.meshes.istio:Istio", ("basic", "mtls"), ("basic", "mtls")),
 }
 

@@ -7,41 +7,27 @@ metadata exchange), so these are off there; with images from the registry nothin
 
 import json
 from collections.abc import Mapping, Sequence
-from urllib.parse import quote
 
 from meshperf.meshes.base import Manifest, Mesh, PodReader, ProxyCounters, Setting
-from meshperf.meshes.prometheus_text import total
-from meshperf.meshes.rendering import render
-from meshperf.testbed.embedded.builds import (
-    ENVOY_VERSION,
-    Program,
-    Progress,
-    build,
-    envoy_binary,
-    go_module_dir,
+from meshperf.meshes.istio_sidecar import (
+    COUNTED,
+    REGISTRY_HUB,
+    REGISTRY_TAG,
+    VERSION,
+    VERSION_VARIABLES,
+    read_sidecar,
+    sidecar_image,
 )
+from meshperf.meshes.rendering import render
+from meshperf.testbed.embedded.builds import ENVOY_VERSION, Program, Progress, build
 from meshperf.testbed.embedded.images import Image
 
-VERSION = "1.31.0-alpha.eed52ebb66ad"
-_VERSION_PACKAGE = "istio.io/istio/pkg/version"
-_VERSION_VARIABLES = (
-    (f"{_VERSION_PACKAGE}.buildVersion", VERSION),
-    (f"{_VERSION_PACKAGE}.buildGitRevision", VERSION.rsplit(".", 1)[1]),
-    (f"{_VERSION_PACKAGE}.buildStatus", "Clean"),
-    (f"{_VERSION_PACKAGE}.buildTag", VERSION),
-    (f"{_VERSION_PACKAGE}.buildHub", "localhost"),
-)
 PILOT_DISCOVERY = Program(
-    "pilot-discovery", "istio", "istio.io/istio/pilot/cmd/pilot-discovery", _VERSION_VARIABLES
+    "pilot-discovery", "istio", "istio.io/istio/pilot/cmd/pilot-discovery", VERSION_VARIABLES
 )
-PILOT_AGENT = Program("pilot-agent", "istio", "istio.io/istio/pilot/cmd/pilot-agent", _VERSION_VARIABLES)
-ISTIOCTL = Program("istioctl", "istio", "istio.io/istio/istioctl/cmd/istioctl", _VERSION_VARIABLES)
+ISTIOCTL = Program("istioctl", "istio", "istio.io/istio/istioctl/cmd/istioctl", VERSION_VARIABLES)
 
-#: What a user's cluster pulls; the nearest release to the version that the embedded cluster builds.
-REGISTRY_HUB, REGISTRY_TAG = "docker.io/istio", "1.31.1"
 _NAMESPACE = "istio-system"
-#: Envoy's statistics in Prometheus' format, served by every sidecar and outside the path of requests.
-_STATISTICS_PORT = 15090
 _SETTINGS = (
     "profile=minimal",
     "values.pilot.autoscaleEnabled=false",
@@ -64,26 +50,9 @@ class Istio(Mesh):
 
     def images(self, configuration: str, progress: Progress) -> Sequence[Image]:
         """Return the control plane and the sidecar, the latter with vanilla Envoy."""
-        bootstrap = go_module_dir("istio", "istio.io/istio") / "tools/packaging/common/envoy_bootstrap.json"
-        discovery, agent = "/usr/local/bin/pilot-discovery", "/usr/local/bin/pilot-agent"
-        return (
-            Image(
-                f"localhost/pilot:{VERSION}",
-                {discovery[1:]: build(PILOT_DISCOVERY, progress)},
-                (discovery,),
-                "1337",
-            ),
-            Image(
-                f"localhost/proxyv2:{VERSION}",
-                {
-                    agent[1:]: build(PILOT_AGENT, progress),
-                    "usr/local/bin/envoy": envoy_binary(),
-                    "var/lib/istio/envoy/envoy_bootstrap_tmpl.json": bootstrap,
-                },
-                (agent,),
-                debian=True,
-            ),
-        )
+        discovery = "/usr/local/bin/pilot-discovery"
+        pilot = {discovery[1:]: build(PILOT_DISCOVERY, progress)}
+        return (Image(f"localhost/pilot:{VERSION}", pilot, (discovery,), "1337"), sidecar_image(progress))
 
     def control_plane(self, configuration: str, image_source: str) -> Sequence[Manifest]:
         """Return ``istioctl manifest generate``'s output, rendered once per set of settings."""
@@ -102,9 +71,7 @@ class Istio(Mesh):
         """Return the proxy's settings: start before the application, and count what the proof reads."""
         config = {
             "holdApplicationUntilProxyStarts": True,
-            "proxyStatsMatcher": {
-                "inclusionRegexps": [".*stream_rq_total", ".*stream_cx_total", ".*ssl.handshake"]
-            },
+            "proxyStatsMatcher": {"inclusionRegexps": list(COUNTED)},
         }
         return {"proxy.istio.io/config": json.dumps(config, sort_keys=True)}
 
@@ -130,24 +97,7 @@ class Istio(Mesh):
 
     def read_counters(self, reader: PodReader, configuration: str, role: str) -> ProxyCounters:
         """Return Envoy's counters for port 8080: outbound at the client, inbound at the server."""
-        path = f"/stats/prometheus?usedonly&filter={quote('(stream_rq_total|stream_cx_total|ssl.handshake)')}"
-        text = reader.through_api_server(_STATISTICS_PORT, path)
-        direction = "outbound" if role == "client" else "inbound"
-        cluster = rf"{direction}\|8080\|.*"
-        manager = rf"{direction}_.*8080.*"
-        if role == "client":
-            connections = total(text, "envoy_cluster_upstream_cx_total", cluster_name=cluster)
-            handshakes = total(text, "envoy_cluster_ssl_handshake", cluster_name=cluster)
-        else:
-            connections = total(text, "envoy_http_downstream_cx_total", http_conn_manager_prefix=manager)
-            inbound = ".*(15006|virtualInbound).*"
-            handshakes = total(text, "envoy_listener_ssl_handshake", listener_address=inbound)
-        return ProxyCounters(
-            requests=total(text, "envoy_cluster_upstream_rq_total", cluster_name=cluster),
-            http_requests=total(text, "envoy_http_downstream_rq_total", http_conn_manager_prefix=manager),
-            connections=connections,
-            tls_handshakes=handshakes,
-        )
+        return read_sidecar(reader, role)
 
     def versions(self, image_source: str) -> Mapping[str, str]:
         """Return Istio's version, and Envoy's where it is not Istio's own build."""

@@ -1,8 +1,8 @@
 """One style for every figure and table: names, order, colours, markers and dashes.
 
 A mesh keeps its colour, marker and dash everywhere; a configuration is a tint of its mesh's colour and a filled or
-hollow marker. Colours are those of Okabe and Ito (2008), told apart by readers with any common colour vision; marker,
-dash and lightness repeat the information for grey print.
+hollow marker. Colours are those of Okabe and Ito (2008), and where these end of Tol (2021), told apart by readers with
+any common colour vision; marker, dash and lightness repeat the information for grey print.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class MeshStyle:
 
 MESHES: dict[str, MeshStyle] = {
     "baseline": MeshStyle("no mesh", "#000000", "o", ()),
+    "envoy-static": MeshStyle("Envoy, static", "#882255", "p", (1.5, 1.5)),
     "istio": MeshStyle("Istio", "#0072B2", "s", (6, 1.6)),
     "istio-ambient": MeshStyle("Istio ambient", "#56B4E9", "P", (6, 1.6, 1.2, 1.6)),
     "linkerd": MeshStyle("Linkerd", "#D55E00", "^", (3, 1.4)),

@@ -1,0 +1,65 @@
+"""Istio's sidecar as a container: its image, its version, and how its counters are read."""
+
+from urllib.parse import quote
+
+from meshperf.meshes.base import PodReader, ProxyCounters
+from meshperf.meshes.prometheus_text import total
+from meshperf.testbed.embedded.builds import Program, Progress, build, envoy_binary, go_module_dir
+from meshperf.testbed.embedded.images import Image
+
+VERSION = "1.31.0-alpha.eed52ebb66ad"
+_VERSION_PACKAGE = "istio.io/istio/pkg/version"
+VERSION_VARIABLES = (
+    (f"{_VERSION_PACKAGE}.buildVersion", VERSION),
+    (f"{_VERSION_PACKAGE}.buildGitRevision", VERSION.rsplit(".", 1)[1]),
+    (f"{_VERSION_PACKAGE}.buildStatus", "Clean"),
+    (f"{_VERSION_PACKAGE}.buildTag", VERSION),
+    (f"{_VERSION_PACKAGE}.buildHub", "localhost"),
+)
+PILOT_AGENT = Program("pilot-agent", "istio", "istio.io/istio/pilot/cmd/pilot-agent", VERSION_VARIABLES)
+
+#: What a user's cluster pulls; the nearest release to the version that the embedded cluster builds.
+REGISTRY_HUB, REGISTRY_TAG = "docker.io/istio", "1.31.1"
+#: Envoy's statistics in Prometheus' format, served by every sidecar and outside the path of requests.
+STATISTICS_PORT = 15090
+#: Image of the sidecar and of what redirects a pod's traffic to it.
+SIDECAR_IMAGES = {
+    "local": f"localhost/proxyv2:{VERSION}",
+    "registry": f"{REGISTRY_HUB}/proxyv2:{REGISTRY_TAG}",
+}
+#: Statistics that the proof reads, as regular expressions: Istio's sidecars keep few unless they are told to.
+COUNTED = (".*stream_rq_total", ".*stream_cx_total", ".*ssl.handshake")
+
+
+def sidecar_image(progress: Progress) -> Image:
+    """Return the sidecar's image for the embedded cluster, with vanilla Envoy."""
+    bootstrap = go_module_dir("istio", "istio.io/istio") / "tools/packaging/common/envoy_bootstrap.json"
+    agent = "/usr/local/bin/pilot-agent"
+    files = {
+        agent[1:]: build(PILOT_AGENT, progress),
+        "usr/local/bin/envoy": envoy_binary(),
+        "var/lib/istio/envoy/envoy_bootstrap_tmpl.json": bootstrap,
+    }
+    return Image(SIDECAR_IMAGES["local"], files, (agent,), debian=True)
+
+
+def read_sidecar(reader: PodReader, role: str) -> ProxyCounters:
+    """Return what Envoy has counted for port 8080, with statistics named and tagged as Istio does it."""
+    path = f"/stats/prometheus?usedonly&filter={quote('(stream_rq_total|stream_cx_total|ssl.handshake)')}"
+    text = reader.through_api_server(STATISTICS_PORT, path)
+    direction = "outbound" if role == "client" else "inbound"
+    cluster = rf"{direction}\|8080\|.*"
+    manager = rf"{direction}_.*8080.*"
+    if role == "client":
+        connections = total(text, "envoy_cluster_upstream_cx_total", cluster_name=cluster)
+        handshakes = total(text, "envoy_cluster_ssl_handshake", cluster_name=cluster)
+    else:
+        connections = total(text, "envoy_http_downstream_cx_total", http_conn_manager_prefix=manager)
+        inbound = ".*(15006|virtualInbound).*"
+        handshakes = total(text, "envoy_listener_ssl_handshake", listener_address=inbound)
+    return ProxyCounters(
+        requests=total(text, "envoy_cluster_upstream_rq_total", cluster_name=cluster),
+        http_requests=total(text, "envoy_http_downstream_rq_total", http_conn_manager_prefix=manager),
+        connections=connections,
+        tls_handshakes=handshakes,
+    )
