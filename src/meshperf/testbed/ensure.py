@@ -9,6 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from meshperf.errors import MeshperfError
@@ -17,13 +18,16 @@ from meshperf.meshes.base import Manifest, Mesh, Setting
 from meshperf.testbed import proof
 from meshperf.testbed.client import Cluster
 from meshperf.testbed.proof import Deployed
-from meshperf.testbed.removal import OWNED_LABEL, start_removal, wait_until_gone
+from meshperf.testbed.removal import CLUSTER_KINDS, OWNED_LABEL, start_removal, wait_until_gone
 from meshperf.workloads import echo
 
 STATE_ANNOTATION = "meshperf.dev/state"
 INSTALL_TIMEOUT_S = 180
 #: Cluster-wide kinds that do nothing on their own: they can be applied while the mesh's namespace is still ending.
 _INERT_KINDS = {"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
+_CLUSTER_WIDE_KINDS = {kind for _, kind in CLUSTER_KINDS}
+#: What of a readiness probe says how to ask, not when.
+_PROBE_FIELDS = {"httpGet", "tcpSocket", "exec", "grpc", "timeoutSeconds"}
 
 Progress = Callable[[str], None]
 
@@ -132,9 +136,36 @@ def _refuse_foreign(cluster: Cluster, manifests: Iterable[Manifest]) -> None:
 def _with_namespaces(manifests: Iterable[Manifest], mesh: Mesh) -> list[Manifest]:
     """Return the control plane in an order that can be applied: namespaces and definitions first."""
     order = {"Namespace": 0, "CustomResourceDefinition": 1, "ServiceAccount": 2}
-    listed = [m for m in manifests if m["kind"] != "Namespace"]
-    own = [_namespace(name, {}) for name in mesh.control_plane_namespaces]
-    return sorted([*own, *listed], key=lambda m: order.get(m["kind"], 3))
+    listed = [_adapted(m) for m in manifests]
+    rendered = {m["metadata"]["name"]: m for m in listed if m["kind"] == "Namespace"}
+    own = [rendered.get(name) or _namespace(name, {}) for name in mesh.control_plane_namespaces]
+    others = [m for m in listed if m["kind"] != "Namespace"]
+    return sorted([*own, *others], key=lambda m: order.get(m["kind"], 3))
+
+
+def _adapted(manifest: Manifest) -> Manifest:
+    """Return a control plane's manifest as it is applied."""
+    if manifest["kind"] in _CLUSTER_WIDE_KINDS:
+        # Some charts give these a namespace, which they cannot have.
+        metadata = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
+        return {**manifest, "metadata": metadata}
+    if manifest["kind"] == "Deployment":
+        manifest = deepcopy(manifest)
+        for container in manifest["spec"]["template"]["spec"]["containers"]:
+            _ask_often_at_start(container)
+    return manifest
+
+
+def _ask_often_at_start(container: dict[str, Any]) -> None:
+    """Ask a container every second whether it is ready, but only until it is: nothing more happens while we measure.
+
+    Kubernetes' own ten seconds between two questions would be most of the time that a control plane takes to start.
+    """
+    probe = container.get("readinessProbe")
+    if probe and "startupProbe" not in container:
+        how = {key: value for key, value in probe.items() if key in _PROBE_FIELDS}
+        container["startupProbe"] = {**how, "periodSeconds": 1, "failureThreshold": INSTALL_TIMEOUT_S}
+        probe.pop("initialDelaySeconds", None)
 
 
 def _namespace(

@@ -55,12 +55,13 @@ def start_removal(cluster: Cluster) -> list[str]:
         lambda: not any(cluster.list_objects("v1", "Pod", n) for n in namespaces),
         REMOVE_TIMEOUT_S,
     )
-    for mesh in was_installed:
-        for api_version, kind, labels in mesh.leftovers():
-            cluster.delete(cluster.list_objects(api_version, kind, selector=labels))
+    leftovers = [entry for mesh in was_installed for entry in mesh.leftovers()]
+    for api_version, kind, labels in leftovers:
+        cluster.delete(cluster.list_objects(api_version, kind, selector=labels))
+    ours = [*((api_version, kind, owned) for api_version, kind in CLUSTER_KINDS), *leftovers]
     cluster.wait(
-        "the removal of the mesh's cluster-wide objects",
-        lambda: not any(cluster.list_objects(api, kind, selector=owned) for api, kind in CLUSTER_KINDS),
+        "the removal of what the mesh had outside its namespaces",
+        lambda: not any(cluster.list_objects(api, kind, selector=labels) for api, kind, labels in ours),
         REMOVE_TIMEOUT_S,
     )
     return namespaces
