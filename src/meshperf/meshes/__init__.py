@@ -37,6 +37,7 @@ MESHES: dict[str, Support] = {
     "baseline": Support("meshperf.meshes.baseline:Baseline", ("none",), ("none",)),
     "envoy-static": Support("meshperf.meshes.envoy_static:EnvoyStatic", ("basic", "mtls"), ("basic", "mtls")),
     "istio": Support("meshperf.meshes.istio:Istio", ("basic", "mtls"), ("basic", "mtls")),
+    "kuma": Support("meshperf.meshes.kuma:Kuma", ("basic", "mtls"), ("basic", "mtls")),
 }
 
 #: mesh -> configurations it supports.

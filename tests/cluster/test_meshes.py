@@ -1,0 +1,120 @@
+"""Every arm that runs on the embedded cluster: reached, proven, seen on the wire, caught when wrong, and removed."""
+
+import json
+import subprocess
+
+import psutil
+import pytest
+import wire
+
+from meshperf import meshes
+from meshperf.meshes.base import Setting
+from meshperf.testbed import proof
+from meshperf.testbed.embedded import node
+from meshperf.testbed.removal import remove_all
+from meshperf.workloads import echo
+
+ARMS = [
+    (mesh, configuration)
+    for mesh, support in meshes.MESHES.items()
+    for configuration in support.embedded
+    if mesh != "baseline"
+]
+MARKER = "HereIsMyPlaintextToFind"
+
+
+def _with_policies_of(configuration):
+    """Return what applies another configuration's policies to the workloads of an arm."""
+
+    def spoil(cluster, deployed, monkeypatch):
+        setting = Setting(configuration, deployed.namespace, "local", "test")
+        cluster.apply(deployed.mesh.policies(setting))
+
+    return spoil
+
+
+def _around_the_proxies(cluster, deployed, monkeypatch):
+    """Let the load end where it starts: the client's pod answers it too."""
+    url = f"http://127.0.0.1:{echo.PORT}/"
+    monkeypatch.setattr(type(deployed.mesh), "url", lambda mesh, configuration: url)
+
+
+#: Arm -> what makes its state wrong behind our back, and what the proof says of it; for all others, the load is sent
+#: around the proxies.
+SPOILED = {
+    ("istio", "basic"): (_with_policies_of("mtls"), "no connection is TLS"),
+    ("istio", "mtls"): (_with_policies_of("basic"), "every connection is TLS"),
+    ("kuma", "basic"): (_with_policies_of("mtls"), "no connection is TLS"),
+    ("kuma", "mtls"): (_with_policies_of("basic"), "every connection is TLS"),
+}
+OTHERWISE_SPOILED = (_around_the_proxies, "passed the client's proxy")
+
+
+def _everything(cluster):
+    """Return the names of all objects of all kinds that the API server serves, except records of what happened."""
+    found = set()
+    groups = json.loads(cluster.get_raw("/apis"))["groups"]
+    for path in ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]:
+        for resource in json.loads(cluster.get_raw(path))["resources"]:
+            if "list" in resource["verbs"] and resource["name"] != "events":
+                items = json.loads(cluster.get_raw(f"{path}/{resource['name']}"))["items"]
+                found |= {
+                    (path, resource["name"], item["metadata"].get("namespace"), item["metadata"]["name"])
+                    for item in items
+                }
+    return found
+
+
+def _rules(namespace):
+    """Return the node's iptables rules for the services of a namespace."""
+    command = [*node.enter(node.find()), "iptables-save"]
+    rules = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [rule for rule in rules.splitlines() if namespace in rule]
+
+
+def _pods_running():
+    """Return how many pods have processes."""
+    return sum(p.info["name"].startswith("containerd-shim") for p in psutil.process_iter(["name"]))
+
+
+def _noticed(cluster, deployed):
+    try:
+        proof.probe(cluster, deployed, timeout_s=0)
+    except proof.UnprovenState as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize(("mesh", "configuration"), ARMS, ids=["/".join(arm) for arm in ARMS])
+def test_an_arm_is_proven_caught_when_wrong_and_removed(
+    clean_testbed, bring, monkeypatch, mesh, configuration
+):
+    assert clean_testbed.kind == "embedded", "these arms are declared to run on the embedded cluster"
+    cluster = clean_testbed.cluster
+    before, pods_before = _everything(cluster), _pods_running()
+    deployed = bring(mesh, configuration)
+    assert len(_everything(cluster) - before) > 10, "the test does not see what it looks for"
+    assert _pods_running() >= pods_before + 2 and _rules(deployed.namespace)
+
+    shown = proof.probe(cluster, deployed)
+    record = shown.as_record()
+    assert shown.passed and record["sidecar"] == {"client": True, "server": True}
+    encrypted = deployed.mesh.expects_tls(configuration)
+    assert (record["tls"]["handshakes"] > 0) is encrypted
+    load = ["fortio", "load", "-quiet", "-qps", "50", "-n", "20", "-c", "2", "-payload", MARKER, deployed.url]
+    with wire.watched(MARKER) as seen:
+        cluster.execute(deployed.namespace, deployed.pod_name("client"), echo.CONTAINER, load, 30)
+    assert seen["packets"] > 20, "the test does not see the load"
+    assert (seen["with the marker"] == 0) is encrypted, seen
+    assert not encrypted or seen["TLS records"] >= 20, seen
+
+    spoil, reason = SPOILED.get((mesh, configuration), OTHERWISE_SPOILED)
+    spoil(cluster, deployed, monkeypatch)
+    monkeypatch.setattr(proof, "COUNTERS_SETTLE_S", 0.5)
+    assert reason in cluster.wait("the proof to fail", lambda: _noticed(cluster, deployed), 60)
+
+    remove_all(cluster)
+    assert _everything(cluster) - before == set()
+    # The kubelet and kube-proxy follow the API server.
+    cluster.wait("the end of its processes", lambda: _pods_running() <= pods_before, 30)
+    cluster.wait("the end of its rules", lambda: not _rules(deployed.namespace), 30)
