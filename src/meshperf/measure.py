@@ -21,6 +21,7 @@ from meshperf.loadgen import access_log, fortio
 from meshperf.paths import cache_dir
 from meshperf.study import Study, load_study
 from meshperf.testbed import proof as proofs
+from meshperf.testbed import surroundings
 from meshperf.testbed.checks import sent_by
 from meshperf.testbed.client import InfrastructureError
 from meshperf.testbed.ensure import ensure
@@ -117,9 +118,10 @@ class _Attempt:
             timing[name] = round(now - clock, 3)
             clock = now
 
-        deployed = self._ensure()
-        lap("ensure_s")
         cluster = self.where.cluster
+        deployed = self._ensure()
+        around = surroundings.look(cluster, deployed.namespace)
+        lap("ensure_s")
         # Fortio appends, so each attempt has a file of its own.
         log_path = f"{echo.DATA_DIR}/access-{self.key.target_rps}-{self.number}-{int(time.time())}.json"
         warmup = (
@@ -144,16 +146,18 @@ class _Attempt:
 
         self.phase = "load"
         before = proofs.read_counters(cluster, deployed)
-        pods = self._pods(deployed)
+        role_of = resources.role_finder(
+            deployed.namespace,
+            deployed.sidecars,
+            echo.CONTAINER,
+            deployed.mesh.control_plane_namespaces,
+            deployed.mesh.roles(deployed.configuration),
+        )
+        pods = self._pods(deployed, role_of)
         sampler = resources.Sampler(
             cluster,
-            (pod["spec"]["nodeName"] for pod in pods),
-            resources.role_finder(
-                deployed.namespace,
-                deployed.sidecars,
-                echo.CONTAINER,
-                deployed.mesh.control_plane_namespaces,
-            ),
+            (pod["spec"]["nodeName"] for pod in (deployed.server, deployed.client, *pods)),
+            role_of,
             lambda: self.where.throttling(pods),
         )
         sampler.start()
@@ -230,7 +234,11 @@ class _Attempt:
                 "containerd": node["status"]["nodeInfo"]["containerRuntimeVersion"].split("//")[-1],
                 "kernel": node["status"]["nodeInfo"]["kernelVersion"],
             },
-            "caveats": list(deployed.mesh.caveats(self.key.configuration, self.where.image_source)),
+            "cluster": dict(around.facts),
+            "caveats": [
+                *deployed.mesh.caveats(self.key.configuration, self.where.image_source),
+                *around.caveats,
+            ],
             "images": _images(pods),
             "node": _node_record(node),
             "testbed": self.where.description(),
@@ -289,13 +297,21 @@ class _Attempt:
         # Fortio's own client stops after 128 KiB, Go's does not.
         return self._execute(deployed, ["fortio", "curl", "-quiet", "-stdclient", url], LOAD_GRACE_S)
 
-    def _pods(self, deployed: proofs.Deployed) -> list[dict]:
-        control_plane = [
-            pod
-            for namespace in deployed.mesh.control_plane_namespaces
-            for pod in self.where.cluster.list_objects("v1", "Pod", namespace)
-        ]
-        return [deployed.client, deployed.server, *control_plane]
+    def _pods(self, deployed: proofs.Deployed, role_of: resources.RoleOf) -> list[dict]:
+        """Return the pods that matter to a run; of those that every node has, only the ones beside the workloads."""
+        mesh = deployed.mesh
+        declared = {namespace for namespace, _ in mesh.roles(deployed.configuration) if namespace}
+        beside = {pod["spec"]["nodeName"] for pod in (deployed.client, deployed.server)}
+        found = []
+        for namespace in (deployed.namespace, *sorted({*mesh.control_plane_namespaces, *declared})):
+            for pod in self.where.cluster.list_objects("v1", "Pod", namespace):
+                name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
+                matters = any(role_of(namespace, name, c["name"]) for c in pod["spec"]["containers"])
+                owners = pod["metadata"].get("ownerReferences") or []
+                everywhere = any(owner["kind"] == "DaemonSet" for owner in owners)
+                if matters and node and (node in beside or not everywhere):
+                    found.append(pod)
+        return found
 
     def _restarts(self, deployed: proofs.Deployed) -> int:
         pods = self.where.cluster.list_objects("v1", "Pod", deployed.namespace)

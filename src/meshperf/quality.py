@@ -306,7 +306,7 @@ def _count(asked: AskedLoad, result: FortioResult, tiers: tuple[float, float]) -
 
 
 def _throttling(containers: Sequence[Mapping[str, Any]]) -> Gate:
-    watched = ("service", "sidecar-server", "sidecar-client", "load-generator")
+    watched = ("service", "sidecar-server", "sidecar-client", "node-proxy", "load-generator")
     ratios = {
         f"{row['role']} ({row['container']})": row["throttled_periods"] / row["periods"]
         if row["periods"]
@@ -341,7 +341,8 @@ def _client_cpu(containers: Sequence[Mapping[str, Any]], limit: float | None, no
 
 
 def _node_cpu(containers: Sequence[Mapping[str, Any]], node: float | None) -> Gate:
-    used = _cores(containers, "node")
+    # The busiest, where there are several: they are taken for alike.
+    used = max((row["cores"] for row in containers if row["role"] == "node"), default=None)
     if used is None or not node:
         return Gate("node_cpu", NOT_AVAILABLE, "the CPU of the node is not known")
     ratio = used / node

@@ -28,9 +28,25 @@ STALE_AFTER_S = 20.0
 #: The summary's times are whole seconds. One that is no older than this was read for us, just now.
 LIVE_WITHIN_S = 1.5
 
-ROLES = ("service", "sidecar-server", "sidecar-client", "load-generator", "control-plane", "node", "other")
+#: What a container is to a run. "node-proxy" is a proxy that pods share; "node" is all of a node, and "pods" all of its
+#: pods together: what a node used beyond its pods is the kernel's and the system's own, eBPF among it.
+ROLES = (
+    "service",
+    "sidecar-server",
+    "sidecar-client",
+    "node-proxy",
+    "load-generator",
+    "control-plane",
+    "node",
+    "pods",
+    "other",
+)
+#: Roles of what is read per node; the kubelet refreshes these less often than containers.
+NODE_ROLES = ("node", "pods")
 
 Identity = tuple[str, str, str]
+#: Takes namespace, pod and container and returns one of `ROLES`, or None for what is not kept.
+RoleOf = Callable[[str, str, str], str | None]
 #: (namespace, pod, container) -> (periods in which the container was throttled, periods in all)
 Throttling = Mapping[Identity, tuple[int, int]]
 
@@ -61,9 +77,9 @@ class Sampler:
     cluster : Cluster
         Where.
     nodes : iterable of str
-        Nodes whose containers matter.
-    role_of : callable
-        Takes namespace, pod and container and returns one of `ROLES`, or None for what is not kept.
+        Nodes whose containers matter, that of the service first.
+    role_of : RoleOf
+        Which containers are kept, and as what.
     read_throttling : callable
         Returns the throttling counters of all containers, empty where the node offers none.
     """
@@ -72,10 +88,10 @@ class Sampler:
         self,
         cluster: Cluster,
         nodes: Iterable[str],
-        role_of: Callable[[str, str, str], str | None],
+        role_of: RoleOf,
         read_throttling: Callable[[], Throttling],
     ) -> None:
-        self._cluster, self._nodes, self._role_of = cluster, sorted(set(nodes)), role_of
+        self._cluster, self._nodes, self._role_of = cluster, list(dict.fromkeys(nodes)), role_of
         self._read_throttling = read_throttling
         self._samples: list[Sample] = []
         self._throttling: list[Throttling] = []
@@ -102,7 +118,7 @@ class Sampler:
         deadline = time.monotonic() + STALE_AFTER_S
         while True:
             newest = self._read()
-            containers = [s.time_unix_s for s in newest if s.role != "node"]
+            containers = [s.time_unix_s for s in newest if s.role not in NODE_ROLES]
             if containers and min(containers) >= window_end_unix_s:
                 return
             if time.monotonic() > deadline:
@@ -142,17 +158,18 @@ class Sampler:
 
     def _read(self) -> list[Sample]:
         newest = []
-        for node in self._nodes:
+        for number, node in enumerate(self._nodes, start=1):
+            suffix = "" if len(self._nodes) == 1 else f"-{number}"
             sent = time.time()
             path = f"/api/v1/nodes/{node}/proxy/stats/summary?only_cpu_and_memory=true"
             summary = json.loads(self._cluster.get_raw(path))
-            newest += parse_summary(summary, self._role_of, asked_unix_s=(sent + time.time()) / 2)
+            newest += parse_summary(summary, self._role_of, (sent + time.time()) / 2, suffix)
         self._samples += newest
         return newest
 
 
 def parse_summary(
-    summary: Mapping[str, Any], role_of: Callable[[str, str, str], str | None], asked_unix_s: float
+    summary: Mapping[str, Any], role_of: RoleOf, asked_unix_s: float, suffix: str = ""
 ) -> list[Sample]:
     """Return the readings in an answer of the summary API.
 
@@ -164,11 +181,18 @@ def parse_summary(
         As for `Sampler`.
     asked_unix_s : float
         When it was asked for; stands for the reading's time if the answer says the same second.
+    suffix : str
+        Tells the node from others.
     """
     found = []
     node = summary["node"]
     # A node's name may name its owner, and data are published: it is called by its role.
-    entries = [("node", "", "node", "", node)]
+    entries = [("node", "", f"node{suffix}", "", node)]
+    entries += [
+        ("pods", "", f"pods{suffix}", "", part)
+        for part in node.get("systemContainers", [])
+        if part["name"] == "pods"
+    ]
     for pod in summary.get("pods", []):
         reference = pod["podRef"]
         for container in pod.get("containers", []):
@@ -180,7 +204,7 @@ def parse_summary(
         if "usageCoreNanoSeconds" not in cpu or "workingSetBytes" not in memory:
             continue  # a container that has only just started
         reported = datetime.fromisoformat(cpu["time"]).timestamp()
-        live = role != "node" and abs(reported - asked_unix_s) <= LIVE_WITHIN_S
+        live = role not in NODE_ROLES and abs(reported - asked_unix_s) <= LIVE_WITHIN_S
         found.append(
             Sample(
                 asked_unix_s if live else reported,
@@ -287,11 +311,21 @@ def role_finder(
     sidecars: Collection[str],
     workload_container: str,
     control_plane_namespaces: Iterable[str],
-) -> Callable[[str, str, str], str | None]:
-    """Return the function that tells a container's role in a run."""
+    declared: Mapping[tuple[str, str], str],
+) -> RoleOf:
+    """Return the function that tells a container's role in a run.
+
+    Parameters
+    ----------
+    declared : mapping
+        (namespace, container) -> role of what the mesh itself declares (see `meshperf.meshes.base.Mesh.roles`).
+    """
     control = set(control_plane_namespaces)
 
     def role_of(namespace: str, pod: str, container: str) -> str | None:
+        place = "" if namespace == workload_namespace else namespace
+        if (place, container) in declared:
+            return declared[place, container]
         if namespace == workload_namespace:
             side = "server" if re.match(r"server-", pod) else "client"
             if container in sidecars:

@@ -8,7 +8,7 @@ import pytest
 from meshperf.loadgen import fortio
 from meshperf.meshes.base import Mesh, ProxyCounters
 from meshperf.testbed.checks import Sent, check_path, sent_by
-from meshperf.testbed.proof import Proof
+from meshperf.testbed.proof import Proof, pod_checks
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fortio"
 BOTH = {"client": True, "server": True}
@@ -24,8 +24,11 @@ class _Arm(Mesh):
     name = "some"
     sidecar = "proxy"
 
-    def __init__(self, protocol, tls=True):
-        self._protocol, self._tls = protocol, tls
+    def __init__(self, protocol, tls=True, encrypts=False):
+        self._protocol, self._tls, self._encrypts = protocol, tls, encrypts
+
+    def encrypts_packets(self, configuration):
+        return self._encrypts
 
     def protocol(self, configuration):
         return self._protocol
@@ -123,3 +126,76 @@ def test_the_record_of_http_holds_requests_and_that_of_no_mesh_what_was_sent():
     assert "connections" not in record and "request_bytes" not in record
     nothing = Proof(SENT, {}, False, None, "http", {"client": False, "server": False}).as_record()
     assert nothing["requests"] == {"sent": 44, "client_proxy": None, "server_proxy": None}
+
+
+def _failed_packets(protocol, encrypts, **counters):
+    """Return what fails where one side alone has a proxy."""
+    none = replace(HTTP, requests=0, http_requests=0, connections=0, tls_handshakes=0)
+    after = {"server": replace(HTTP, tls_handshakes=0, **counters)}
+    arm = _Arm(protocol, tls=False, encrypts=encrypts)
+    return [c.name for c in check_path(arm, "any", BOTH, {"server": none}, after, SENT) if not c.passed]
+
+
+def test_a_path_of_packets_must_carry_one_for_each_request():
+    assert _failed_packets("ip", False, packets=44) == []
+    assert _failed_packets("ip", False, packets=43) == ["packets passed the server's path"]
+
+
+def test_packets_must_be_encrypted_where_that_is_claimed():
+    assert _failed_packets("http", True, encrypted_packets=44) == []
+    assert _failed_packets("http", True, encrypted_packets=43) == [
+        "packets were encrypted at the server's node"
+    ]
+    assert _failed_packets("http", False) == []
+
+
+def test_a_side_without_a_proxy_is_not_asked():
+    assert _failed_packets("http", False, requests=42, http_requests=42) == ["load passed the server's proxy"]
+    counted = {"server": replace(HTTP, packets=50)}
+    record = Proof(SENT, counted, False, 0, "http", {"client": False, "server": False}).as_record()
+    assert record["requests"] == {"sent": 44, "client_proxy": None, "server_proxy": 44}
+    assert record["packets"] == {"client_proxy": None, "server_proxy": 50}
+    assert "encrypted_packets" not in record
+
+
+def _pod(node="a", containers=("fortio",), **annotations):
+    return {
+        "metadata": {"annotations": annotations or None},
+        "spec": {"nodeName": node, "containers": [{"name": name} for name in containers]},
+    }
+
+
+class _NoProxy(Mesh):
+    name = "baseline"
+
+
+REDIRECTED = {"ambient.istio.io/redirection": "enabled"}
+
+
+def _failed_pods(mesh, client, server):
+    return [check.name for check in pod_checks(mesh, "any", client, server) if not check.passed]
+
+
+def test_without_a_mesh_neither_a_sidecar_nor_a_proxy_outside_the_pod_may_be_there():
+    assert _failed_pods(_NoProxy(), _pod(), _pod()) == []
+    assert _failed_pods(_NoProxy(), _pod(), _pod(containers=("fortio", "linkerd-proxy"))) == ["no sidecar"]
+    assert _failed_pods(_NoProxy(), _pod(), _pod(**REDIRECTED)) == ["no transparent proxy"]
+    assert _failed_pods(_Arm("http"), _pod(**REDIRECTED), _pod()) == ["no transparent proxy"]
+
+
+def test_a_mesh_without_sidecars_must_have_taken_both_pods():
+    ambient = _NoProxy()
+    ambient.redirected = True
+    assert _failed_pods(ambient, _pod(**REDIRECTED), _pod(**REDIRECTED)) == []
+    assert _failed_pods(ambient, _pod(**REDIRECTED), _pod()) == ["redirected to the node's proxy"]
+
+
+@pytest.mark.parametrize(("wanted", "node"), [("same-node", "a"), ("other-node", "b")])
+def test_what_is_encrypted_only_between_nodes_must_not_be_on_one(wanted, node):
+    class Placed(_NoProxy):
+        def placement(self, configuration):
+            return wanted
+
+    wrong = {"a": "b", "b": "a"}[node]
+    assert _failed_pods(Placed(), _pod("a"), _pod(node)) == []
+    assert _failed_pods(Placed(), _pod("a"), _pod(wrong)) == [f"placed on {wanted.replace('-', ' ')}"]

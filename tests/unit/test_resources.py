@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import json
 
 import pytest
 
@@ -28,7 +29,12 @@ def _summary(*containers, node_time="2026-11-21T05:00:05Z"):
 
 
 NOW = 1795237210.4  # 2026-11-21T05:00:10.4Z
-ROLES = resources.role_finder("ns", ("istio-proxy",), "fortio", ["istio-system"])
+DECLARED = {
+    ("kube-system", "cilium-envoy"): "node-proxy",
+    ("istio-system", "ztunnel"): "node-proxy",
+    ("", "nse"): "node-proxy",
+}
+ROLES = resources.role_finder("ns", ("istio-proxy",), "fortio", ["istio-system"], DECLARED)
 
 
 def test_roles_follow_from_where_a_container_runs():
@@ -40,6 +46,10 @@ def test_roles_follow_from_where_a_container_runs():
         ("ns", "server-1", "else"): "other",
         ("istio-system", "istiod-1", "discovery"): "control-plane",
         ("kube-system", "coredns-1", "coredns"): None,
+        ("kube-system", "cilium-envoy-x", "cilium-envoy"): "node-proxy",
+        ("istio-system", "ztunnel-x", "ztunnel"): "node-proxy",
+        ("ns", "nse-1", "nse"): "node-proxy",
+        ("default", "nse-1", "nse"): None,
     }
     assert {identity: ROLES(*identity) for identity in found} == found
 
@@ -58,6 +68,32 @@ def test_a_cached_reading_keeps_its_own_time():
 
 def test_the_name_of_the_node_is_not_kept():
     assert all("alice" not in sample.pod for sample in parse_summary(_summary(), ROLES, NOW))
+
+
+def test_all_pods_of_a_node_together_are_read_beside_the_node():
+    summary = _summary()
+    summary["node"]["systemContainers"] = [
+        _container("kubelet", 1, 1),
+        _container("pods", 6_000_000_000, 4),
+    ]
+    node, pods = parse_summary(summary, ROLES, NOW, suffix="-2")
+    assert (node.role, node.pod, node.cpu_usage_s) == ("node", "node-2", 9)
+    assert (pods.role, pods.pod, pods.cpu_usage_s) == ("pods", "pods-2", 6)
+    # Read when the kubelet says, not when it was asked: the two are subtracted from each other.
+    assert pods.time_unix_s == NOW - 0.4
+
+
+def test_nodes_are_told_apart_and_the_servers_is_the_first():
+    class Cluster:
+        def get_raw(self, path):
+            return json.dumps(_summary()).encode()
+
+    def names(*nodes):
+        sampler = resources.Sampler(Cluster(), nodes, ROLES, dict)
+        return [sample.pod for sample in sampler._read()]
+
+    assert names("b", "b") == ["node"]
+    assert names("b", "a", "b") == ["node-1", "node-2"]
 
 
 def test_a_container_that_has_only_just_started_is_left_out():

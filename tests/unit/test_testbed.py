@@ -4,7 +4,7 @@ import pytest
 
 from meshperf import testbed
 from meshperf.errors import MeshperfError
-from meshperf.testbed import kind, proof
+from meshperf.testbed import kind
 from meshperf.testbed.embedded import builds, images
 from meshperf.testbed.embedded import cluster as embedded
 from meshperf.workloads import echo
@@ -108,31 +108,3 @@ def test_a_build_is_found_again_and_another_source_is_another_build(tmp_path, mo
     assert builds.build_key(builds.PAUSE) == one
     (tmp_path / "go.mod").write_text("module b\n")
     assert builds.build_key(builds.PAUSE) != one
-
-
-def test_what_ran_is_checked_in_full():
-    before = {role: proof.ProxyCounters(100, 100, 4, 4) for role in ("client", "server")}
-    after = {role: proof.ProxyCounters(200, 200, 4, 4) for role in ("client", "server")}
-
-    class Mesh:
-        sidecar = "proxy"
-        encrypted = True
-
-        def expects_tls(self, configuration):
-            return self.encrypted
-
-    def failed(mesh=None, sent=100, after=after, sidecars=(True, True)):
-        present = dict(zip(("client", "server"), sidecars, strict=True))
-        checks = proof._checks(mesh or Mesh(), "c", present, before, after, sent)
-        return [check.name for check in checks if not check.passed]
-
-    assert failed() == []
-    assert failed(sidecars=(True, False)) == ["sidecars present"]
-    assert failed(sent=150) == ["load passed the client's proxy", "load passed the server's proxy"]
-    as_tcp = {role: proof.ProxyCounters(200, 100, 4, 4) for role in after}
-    assert failed(after=as_tcp) == ["handled as HTTP"]
-    half_plain = {**after, "server": proof.ProxyCounters(200, 200, 8, 4)}
-    assert failed(after=half_plain) == ["every connection is TLS"]
-    plain = Mesh()
-    plain.encrypted = False
-    assert failed(plain) == ["no connection is TLS"]

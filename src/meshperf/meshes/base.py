@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from meshperf.testbed.checks import Check
+    from meshperf.testbed.client import Cluster
     from meshperf.testbed.embedded.builds import Progress
     from meshperf.testbed.embedded.images import Image
 
 Manifest = Mapping[str, Any]
+#: What Istio's agent on a node writes on a pod whose traffic it redirects to a proxy outside the pod.
+REDIRECTED = ("ambient.istio.io/redirection", "enabled")
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,11 @@ class Setting:
 
 
 class PodReader(Protocol):
-    """Reads a page that a pod serves, from outside the path of the load."""
+    """Reads what a pod serves or shows, from outside the path of the load."""
+
+    #: The pod.
+    namespace: str
+    pod: str
 
     def through_api_server(self, port: int, path: str) -> str:
         """Return what the pod answers on a port of its own address."""
@@ -50,10 +58,18 @@ class PodReader(Protocol):
         """Return what the pod answers on a port of its loopback address, asked from the workload's container."""
         ...
 
+    def run(self, container: str, command: Sequence[str]) -> str:
+        """Return what a command prints in a container of the pod."""
+        ...
+
+    def on_same_node(self, namespace: str, labels: Mapping[str, str]) -> "PodReader":
+        """Return the reader of the one pod with these labels on this pod's node: for proxies that pods share."""
+        ...
+
 
 @dataclass(frozen=True)
 class ProxyCounters:
-    """What one sidecar has counted since it started.
+    """What one proxy has counted since it started.
 
     Attributes
     ----------
@@ -67,6 +83,10 @@ class ProxyCounters:
         TLS handshakes completed on them.
     request_bytes, response_bytes : int
         Bytes that it passed on to the service and back, before encryption. Only read where it handles TCP.
+    packets : int
+        Packets that passed it towards the service. Only read where it handles IP.
+    encrypted_packets : int
+        Packets that left or reached its node encrypted below TCP, as by WireGuard or IPsec.
     """
 
     requests: int
@@ -75,6 +95,8 @@ class ProxyCounters:
     tls_handshakes: int
     request_bytes: int = 0
     response_bytes: int = 0
+    packets: int = 0
+    encrypted_packets: int = 0
 
 
 class Mesh(Protocol):
@@ -88,6 +110,23 @@ class Mesh(Protocol):
     control_plane_namespaces: tuple[str, ...] = ()
     #: Deployments to wait for, as (namespace, name).
     control_plane_deployments: tuple[tuple[str, str], ...] = ()
+    #: DaemonSets and StatefulSets to wait for, as (kind, namespace, name).
+    control_plane_sets: tuple[tuple[str, str, str], ...] = ()
+    #: Whether pods must be `REDIRECTED`; on a pod of any other mesh that mark is a proxy in the way.
+    redirected: bool = False
+
+    def check_cluster(self, cluster: "Cluster", configuration: str) -> None:
+        """Refuse a cluster that the arm cannot be measured on, before anything is installed; by default, none.
+
+        Raises
+        ------
+        MeshperfError
+            If something is missing or otherwise set: what, and how to change it.
+        """
+
+    def placement(self, configuration: str) -> Literal["same-node", "other-node"] | None:
+        """Return where the load generator must run as seen from the service; by default None, for anywhere."""
+        return None
 
     def images(self, configuration: str, progress: "Progress") -> "Sequence[Image]":
         """Return the images that the embedded cluster needs, with their programs built; none by default."""
@@ -143,16 +182,32 @@ class Mesh(Protocol):
         """Return whether requests between the proxies are encrypted; not by default."""
         return False
 
-    def protocol(self, configuration: str) -> Literal["http", "tcp"]:
-        """Return what the proxies take the load for: requests of HTTP, by default, or connections of TCP."""
+    def encrypts_packets(self, configuration: str) -> bool:
+        """Return whether packets between nodes are encrypted below TCP; not by default."""
+        return False
+
+    def protocol(self, configuration: str) -> Literal["http", "tcp", "ip"]:
+        """Return what the proxies take the load for: requests (the default), connections of TCP, or packets of IP."""
         return "http"
+
+    def proxied_sides(self, configuration: str) -> Sequence[Literal["client", "server"]]:
+        """Return the sides of the path that have a proxy which counts; by default both, if there are sidecars."""
+        return ("client", "server") if self.sidecar else ()
+
+    def roles(self, configuration: str) -> Mapping[tuple[str, str], str]:
+        """Return (namespace, container) -> role (see `meshperf.resources.ROLES`) where the place does not tell it.
+
+        These are proxies that pods share, and a control plane in namespaces that are not the mesh's own. An empty
+        string stands for the namespace of the workloads.
+        """
+        return {}
 
     def other_sidecars(self, configuration: str) -> Sequence[str]:
         """Return the names of containers, besides the proxy, that the arm adds to pods; none by default."""
         return ()
 
     def read_counters(self, reader: PodReader, configuration: str, role: str) -> ProxyCounters:
-        """Return what the proxy of a pod has counted.
+        """Return what the proxy of a pod, or of its node, has counted.
 
         Parameters
         ----------
@@ -164,6 +219,18 @@ class Mesh(Protocol):
             Which side of the path the pod is on.
         """
         raise NotImplementedError(f"{self.name} has no proxies to ask")
+
+    def further_checks(self, readers: Mapping[str, PodReader], configuration: str) -> "Sequence[Check]":
+        """Return what else shows that the arm does what it claims; asked after each load, and nothing by default.
+
+        Parameters
+        ----------
+        readers : mapping of str to PodReader
+            Role ("client", "server") -> reader of the pod.
+        configuration : str
+            What is deployed.
+        """
+        return ()
 
     def versions(self, image_source: str) -> Mapping[str, str]:
         """Return the versions of the mesh and its proxy, and the module each is from, for the run's record."""

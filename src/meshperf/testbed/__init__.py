@@ -44,15 +44,16 @@ class Testbed:
     image_source: str
 
     def prepare(self, mesh: str, configuration: str, progress: Progress) -> None:
-        """Make sure that the images of an arm can be had.
+        """Make sure that the images of an arm can be had, and that the cluster is what the arm needs.
 
         Raises
         ------
         MeshperfError
-            If they cannot: the embedded cluster has no registry.
+            If they cannot, as the embedded cluster has no registry, or if it is not.
         """
+        from meshperf import meshes
+
         if self.kind == "embedded":
-            from meshperf import meshes
             from meshperf.testbed.embedded import cluster as embedded
 
             if configuration not in meshes.MESHES[mesh].embedded:
@@ -61,6 +62,7 @@ class Testbed:
                     "name a cluster with access to the internet (MESHPERF_CONTEXT), or leave the arm out"
                 )
             embedded.load_images(meshes.get(mesh).images(configuration, progress), progress)
+        meshes.get(mesh).check_cluster(self.cluster, configuration)
 
     def recover(self, progress: Progress) -> None:
         """Start again what died of the embedded cluster; others are only waited for."""
@@ -136,6 +138,10 @@ def up(study: "Study | None" = None, progress: Progress = print) -> str:
         embedded.up(progress)
     testbed = connect(study, progress)
     for arm in study.arms_expanded if study else ():
+        from meshperf.meshes import get as get_mesh
+        from meshperf.testbed.surroundings import refuse_placement
+
+        refuse_placement(get_mesh(arm.mesh), arm.configuration, study.workload.placement)
         testbed.prepare(arm.mesh, arm.configuration, progress)
     return _describe(testbed)
 

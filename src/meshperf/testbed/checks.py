@@ -75,26 +75,32 @@ def check_path(
     after: Mapping[str, ProxyCounters],
     sent: Sent,
 ) -> tuple[Check, ...]:
-    """Return all checks of an arm with sidecars.
+    """Return all checks of an arm with proxies.
 
     Parameters
     ----------
     mesh, configuration : Mesh, str
-        The arm: it declares the protocol and whether connections are encrypted.
+        The arm: it declares the protocol and what is encrypted.
     sidecars : mapping of str to bool
         Role -> whether the pod has its sidecar.
     before, after : mapping of str to ProxyCounters
-        Role -> counters before and after the load.
+        Role -> counters before and after the load, of every side that has a proxy.
     sent : Sent
         The load.
     """
-    passed = {role: counted(before[role], after[role]) for role in ROLES}
-    path = _http_checks if mesh.protocol(configuration) == "http" else _tcp_checks
-    return (
-        Check("sidecars present", all(sidecars.values()), f"{mesh.sidecar} in {dict(sidecars)}"),
-        *path(passed, sent),
-        _tls_check(mesh.expects_tls(configuration), after),
-    )
+    passed = {role: counted(before[role], after[role]) for role in after}
+    protocol = mesh.protocol(configuration)
+    path = {"http": _http_checks, "tcp": _tcp_checks, "ip": _ip_checks}[protocol]
+    checks = list(path(passed, sent))
+    if mesh.sidecar:
+        checks.insert(
+            0, Check("sidecars present", all(sidecars.values()), f"{mesh.sidecar} in {dict(sidecars)}")
+        )
+    if protocol != "ip":
+        checks.append(_tls_check(mesh.expects_tls(configuration), after))
+    if mesh.encrypts_packets(configuration):
+        checks += _packet_checks("packets were encrypted at the {}'s node", "encrypted_packets", passed, sent)
+    return tuple(checks)
 
 
 def _http_checks(passed: Mapping[str, ProxyCounters], sent: Sent) -> list[Check]:
@@ -106,7 +112,8 @@ def _http_checks(passed: Mapping[str, ProxyCounters], sent: Sent) -> list[Check]
         checks.append(Check(f"load passed the {role}'s proxy", close, detail))
     gaps = [count.requests - count.http_requests for count in passed.values()]
     as_http = all(abs(gap) <= slack for gap in gaps)
-    checks.append(Check("handled as HTTP", as_http, f"requests not seen as HTTP (client, server): {gaps}"))
+    sides = ", ".join(passed)
+    checks.append(Check("handled as HTTP", as_http, f"requests not seen as HTTP ({sides}): {gaps}"))
     return checks
 
 
@@ -129,10 +136,25 @@ def _tcp_checks(passed: Mapping[str, ProxyCounters], sent: Sent) -> list[Check]:
     return checks
 
 
+def _ip_checks(passed: Mapping[str, ProxyCounters], sent: Sent) -> list[Check]:
+    """Return the checks of a path that sees packets alone."""
+    return _packet_checks("packets passed the {}'s path", "packets", passed, sent)
+
+
+def _packet_checks(name: str, field: str, passed: Mapping[str, ProxyCounters], sent: Sent) -> list[Check]:
+    """Return checks that each request took a packet: a connection has one request under way, so none share one."""
+    checks = []
+    for role, count in passed.items():
+        seen = getattr(count, field)
+        detail = f"{seen} counted, at least {sent.requests} sent"
+        checks.append(Check(name.format(role), seen >= sent.requests, detail))
+    return checks
+
+
 def _tls_check(expected: bool, after: Mapping[str, ProxyCounters]) -> Check:
-    handshakes = {role: after[role].tls_handshakes for role in ROLES}
-    connections = {role: after[role].connections for role in ROLES}
-    seen = f"{handshakes} handshakes on {connections} connections since the sidecars started"
+    handshakes = {role: count.tls_handshakes for role, count in after.items()}
+    connections = {role: count.connections for role, count in after.items()}
+    seen = f"{handshakes} handshakes on {connections} connections since the proxies started"
     if not expected:
         return Check("no connection is TLS", not any(handshakes.values()), seen)
     # A client's connection that the server never answered has no handshake; one that the server took has.

@@ -239,26 +239,24 @@ class Cluster:
             time.sleep(POLL_S)
         return value
 
-    def wait_for_deployments(self, namespace: str, names: Iterable[str], timeout_s: float) -> None:
-        """Wait until deployments have all their replicas ready; the error says what their pods wait for."""
-        for name in names:
+    def wait_for_rollout(self, kind: str, namespace: str, name: str, timeout_s: float) -> None:
+        """Wait until all pods of a Deployment, DaemonSet or StatefulSet are ready.
 
-            def ready(name: str = name) -> bool:
-                found = self.get("apps/v1", "Deployment", name, namespace)
-                status = (found or {}).get("status", {})
-                wanted = (found or {}).get("spec", {}).get("replicas", 1)
-                return (
-                    bool(found)
-                    and status.get("readyReplicas", 0) >= wanted
-                    and status.get("observedGeneration", 0) >= found["metadata"]["generation"]
-                )
-
-            try:
-                self.wait(f"deployment {namespace}/{name} ready", ready, timeout_s)
-            except InfrastructureError as error:
-                if not self.is_ready():
-                    raise
-                raise InfrastructureError(f"{error}: {self._pod_troubles(namespace)}") from error
+        Raises
+        ------
+        InfrastructureError
+            If they are not in time: it says what the pods wait for.
+        """
+        try:
+            self.wait(
+                f"{kind} {namespace}/{name} ready",
+                lambda: is_rolled_out(self.get("apps/v1", kind, name, namespace)),
+                timeout_s,
+            )
+        except InfrastructureError as error:
+            if not self.is_ready():
+                raise
+            raise InfrastructureError(f"{error}: {self._pod_troubles(namespace)}") from error
 
     def _pod_troubles(self, namespace: str) -> str:
         troubles = []
@@ -290,6 +288,17 @@ class Cluster:
         headers: dict[str, str] = {}
         self._api.update_params_for_auth(headers, [], ["BearerToken"], "", "GET", None)
         return headers
+
+
+def is_rolled_out(found: Manifest | None) -> bool:
+    """Return whether a Deployment, DaemonSet or StatefulSet, as the API server describes it, has all pods ready."""
+    status = (found or {}).get("status") or {}
+    if not found or status.get("observedGeneration", 0) < found["metadata"]["generation"]:
+        return False
+    if found["kind"] == "DaemonSet":
+        wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
+        return 0 < wanted <= ready
+    return status.get("readyReplicas", 0) >= found["spec"].get("replicas", 1)
 
 
 def _describe(manifest: Manifest) -> str:

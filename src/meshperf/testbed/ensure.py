@@ -19,15 +19,20 @@ from meshperf.testbed import proof
 from meshperf.testbed.client import Cluster
 from meshperf.testbed.proof import Deployed
 from meshperf.testbed.removal import CLUSTER_KINDS, OWNED_LABEL, start_removal, wait_until_gone
+from meshperf.testbed.surroundings import refuse_placement
 from meshperf.workloads import echo
 
 STATE_ANNOTATION = "meshperf.dev/state"
 INSTALL_TIMEOUT_S = 180
+#: Added where images come from a registry: the first deployment of a mesh waits for them.
+PULL_TIMEOUT_S = 420
 #: Cluster-wide kinds that do nothing on their own: they can be applied while the mesh's namespace is still ending.
 _INERT_KINDS = {"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 _CLUSTER_WIDE_KINDS = {kind for _, kind in CLUSTER_KINDS}
 #: What of a readiness probe says how to ask, not when.
 _PROBE_FIELDS = {"httpGet", "tcpSocket", "exec", "grpc", "timeoutSeconds"}
+#: Group of definitions that belong to no mesh: one that is on the cluster already is used as it is.
+_SHARED_GROUP = ".gateway.networking.k8s.io"
 
 Progress = Callable[[str], None]
 
@@ -63,16 +68,20 @@ def ensure(
     progress : callable
         Takes a line of text before anything slow.
     prepare : callable
-        Called before anything is installed: makes the images available.
+        Called before anything is installed: makes the images available, or refuses the cluster.
 
     Raises
     ------
+    MeshperfError
+        If the arm cannot be measured on this cluster.
     InfrastructureError
         If the cluster does not do its part in time.
     UnprovenState
         If it did, but the load does not take the path that the arm claims.
     """
     mesh = get_mesh(mesh_name)
+    refuse_placement(mesh, configuration, workload["placement"])
+    timeout_s = INSTALL_TIMEOUT_S + (PULL_TIMEOUT_S if image_source == "registry" else 0)
     namespace = f"meshperf-{mesh_name}-{configuration}-{block:02d}-{deployment}"
     control_plane = [
         _owned(m) for m in _with_namespaces(mesh.control_plane(configuration, image_source), mesh)
@@ -86,6 +95,7 @@ def ensure(
     if annotations.get(STATE_ANNOTATION) == wanted and (pods := _healthy_pods(cluster, namespace)):
         return Deployed(mesh, configuration, namespace, *pods, fresh=False, install_s={})
 
+    control_plane = [m for m in control_plane if not _is_shared(cluster, m)]
     _refuse_foreign(cluster, [*control_plane, _namespace(namespace, {})])
     prepare()
     parts: dict[str, float] = {}
@@ -94,29 +104,44 @@ def ensure(
     clock.lap("remove")
     progress(f"deploying {mesh_name}/{configuration}, block {block}, deployment {deployment}")
     everywhere = [m for m in control_plane if "namespace" not in m["metadata"] and m["kind"] in _INERT_KINDS]
-    cluster.apply(everywhere, INSTALL_TIMEOUT_S)
+    cluster.apply(everywhere, timeout_s)
     wait_until_gone(cluster, [*mesh.control_plane_namespaces, namespace])
-    cluster.apply([m for m in control_plane if m not in everywhere], INSTALL_TIMEOUT_S)
-    for control_namespace, name in mesh.control_plane_deployments:
-        cluster.wait_for_deployments(control_namespace, [name], INSTALL_TIMEOUT_S)
+    cluster.apply([m for m in control_plane if m not in everywhere], timeout_s)
+    for kind, control_namespace, name in (
+        *(("Deployment", *where) for where in mesh.control_plane_deployments),
+        *mesh.control_plane_sets,
+    ):
+        cluster.wait_for_rollout(kind, control_namespace, name, timeout_s)
     clock.lap("control_plane")
     labels, enrolment = mesh.namespace_labels(configuration), mesh.namespace_annotations(configuration)
     cluster.apply([_owned(_namespace(namespace, labels, enrolment))])
     *others, client = workloads
-    cluster.apply(others, INSTALL_TIMEOUT_S)
+    cluster.apply(others, timeout_s)
     # The client is placed relative to the server; asked too early, the scheduler waits a second before it tries again.
-    cluster.wait(
-        "the server's placement", lambda: _is_placed(cluster, namespace, "server"), INSTALL_TIMEOUT_S
-    )
+    cluster.wait("the server's placement", lambda: _is_placed(cluster, namespace, "server"), timeout_s)
     cluster.apply([client])
-    cluster.wait_for_deployments(namespace, ["server", "client"], INSTALL_TIMEOUT_S)
-    pods = cluster.wait("both pods ready", lambda: _healthy_pods(cluster, namespace), INSTALL_TIMEOUT_S)
+    for name in ("server", "client"):
+        cluster.wait_for_rollout("Deployment", namespace, name, timeout_s)
+    pods = cluster.wait("both pods ready", lambda: _healthy_pods(cluster, namespace), timeout_s)
     clock.lap("workloads")
     deployed = Deployed(mesh, configuration, namespace, *pods, fresh=True, install_s=parts)
     proof.probe(cluster, deployed)
     clock.lap("proof")
     cluster.apply([_owned(_namespace(namespace, labels, {**enrolment, STATE_ANNOTATION: wanted}))])
     return deployed
+
+
+def _is_shared(cluster: Cluster, manifest: Manifest) -> bool:
+    """Return whether this is a definition that somebody else has installed for whoever needs it."""
+    name = manifest["metadata"]["name"]
+    if manifest["kind"] != "CustomResourceDefinition" or not name.endswith(_SHARED_GROUP):
+        return False
+    found = cluster.get(manifest["apiVersion"], manifest["kind"], name)
+    return found is not None and not _is_ours(found)
+
+
+def _is_ours(found: Manifest) -> bool:
+    return (found["metadata"].get("labels") or {}).get(OWNED_LABEL) == "true"
 
 
 def _refuse_foreign(cluster: Cluster, manifests: Iterable[Manifest]) -> None:
@@ -126,7 +151,7 @@ def _refuse_foreign(cluster: Cluster, manifests: Iterable[Manifest]) -> None:
         if "namespace" in metadata:
             continue
         found = cluster.get(manifest["apiVersion"], manifest["kind"], metadata["name"])
-        if found and (found["metadata"].get("labels") or {}).get(OWNED_LABEL) != "true":
+        if found and not _is_ours(found):
             raise MeshperfError(
                 f"{manifest['kind']} {metadata['name']} exists and is not meshperf's, so it is left alone: "
                 "remove what is installed there, or name another cluster"

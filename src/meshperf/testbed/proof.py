@@ -1,13 +1,13 @@
 """Prove from the proxies' own counters that the load took the path that an arm claims."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from meshperf.errors import MeshperfError
 from meshperf.loadgen import fortio
-from meshperf.meshes.base import Mesh, ProxyCounters
+from meshperf.meshes.base import REDIRECTED, Mesh, ProxyCounters
 from meshperf.testbed.checks import ROLES, Check, Sent, check_path, counted, sent_by
 from meshperf.testbed.client import Cluster, InfrastructureError
 from meshperf.workloads import echo
@@ -44,13 +44,13 @@ class Proof:
     sent : Sent
         What the load generator sent.
     counted : mapping of str to ProxyCounters
-        Role -> what its sidecar counted in the same time; empty without sidecars.
+        Role -> what its proxy counted in the same time; empty without proxies.
     tls_expected : bool
-        Whether the arm encrypts what is sent between the sidecars.
+        Whether the arm encrypts what is sent between the proxies.
     tls_handshakes : int or None
-        Handshakes completed by both sidecars since they started.
-    protocol : {"http", "tcp"}
-        What the sidecars took the load for.
+        Handshakes completed by all proxies since they started.
+    protocol : {"http", "tcp", "ip"}
+        What the proxies took the load for.
     sidecars : mapping of str to bool
         Role -> whether the pod has one.
     checks : tuple of Check
@@ -71,7 +71,10 @@ class Proof:
         return all(check.passed for check in self.checks)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the proof as the run's record holds it: requests for HTTP, connections and bytes for TCP."""
+        """Return the proof as the run's record holds it: requests for HTTP, connections and bytes for TCP.
+
+        Packets are there where the proxies handle IP, or where packets are encrypted.
+        """
         record = {
             "sidecar": dict(self.sidecars),
             "requests": self._counts("requests"),
@@ -84,13 +87,19 @@ class Proof:
             record |= {
                 name: self._counts(name) for name in ("connections", "request_bytes", "response_bytes")
             }
+        for name in ("packets", "encrypted_packets"):
+            counts = self._proxies(name)
+            record |= {name: counts} if any(counts.values()) else {}
         return record
 
     def _counts(self, name: str) -> dict[str, int | None]:
-        proxies = {
-            f"{role}_proxy": getattr(self.counted[role], name) if self.counted else None for role in ROLES
+        return {"sent": getattr(self.sent, name), **self._proxies(name)}
+
+    def _proxies(self, name: str) -> dict[str, int | None]:
+        return {
+            f"{role}_proxy": getattr(self.counted[role], name) if role in self.counted else None
+            for role in ROLES
         }
-        return {"sent": getattr(self.sent, name), **proxies}
 
 
 @dataclass(frozen=True)
@@ -147,8 +156,26 @@ class _PodReader:
     def from_inside(self, port: int, path: str) -> str:
         # Fortio's own client never ends on Envoy's chunked answers; Go's does.
         argv = ["fortio", "curl", "-quiet", "-stdclient", f"http://127.0.0.1:{port}{path}"]
-        output, _ = self.cluster.execute(self.namespace, self.pod, echo.CONTAINER, argv, READ_TIMEOUT_S)
+        return self.run(echo.CONTAINER, argv)
+
+    def run(self, container: str, command: Sequence[str]) -> str:
+        output, _ = self.cluster.execute(self.namespace, self.pod, container, list(command), READ_TIMEOUT_S)
         return output.decode()
+
+    def on_same_node(self, namespace: str, labels: Mapping[str, str]) -> "_PodReader":
+        node = self.cluster.get("v1", "Pod", self.pod, self.namespace)["spec"]["nodeName"]
+        found = [
+            pod["metadata"]["name"]
+            for pod in self.cluster.list_objects("v1", "Pod", namespace, labels)
+            if pod["spec"].get("nodeName") == node and not pod["metadata"].get("deletionTimestamp")
+        ]
+        if len(found) != 1:
+            wanted = ",".join(f"{key}={value}" for key, value in labels.items())
+            raise MeshperfError(
+                f"there are {len(found)} pods with the labels {wanted} in {namespace} on the node of "
+                f"{self.namespace}/{self.pod} instead of one: check the mesh's DaemonSet there"
+            )
+        return _PodReader(self.cluster, namespace, found[0])
 
 
 def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
@@ -190,14 +217,11 @@ def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
 
 
 def read_counters(cluster: Cluster, deployed: Deployed) -> dict[str, ProxyCounters]:
-    """Return the counters of both sidecars by role; empty without sidecars."""
-    if deployed.mesh.sidecar is None:
-        return {}
+    """Return the counters of the proxies by role, of every side of the path that has one."""
+    readers = _readers(cluster, deployed)
     return {
-        role: deployed.mesh.read_counters(
-            _PodReader(cluster, deployed.namespace, deployed.pod_name(role)), deployed.configuration, role
-        )
-        for role in ROLES
+        role: deployed.mesh.read_counters(readers[role], deployed.configuration, role)
+        for role in deployed.mesh.proxied_sides(deployed.configuration)
     }
 
 
@@ -211,38 +235,74 @@ def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounte
     sent : Sent
         What the load generator sent since.
     """
-    mesh = deployed.mesh
+    mesh, configuration = deployed.mesh, deployed.configuration
     sidecars = {
         "client": _has_container(deployed.client, mesh.sidecar),
         "server": _has_container(deployed.server, mesh.sidecar),
     }
-    if mesh.sidecar is None:
-        extra = {
-            role: _containers(pod)[1:]
-            for role, pod in (("client", deployed.client), ("server", deployed.server))
-        }
-        none = not any(extra.values())
-        checks = (Check("no sidecar", none, "one container in each pod" if none else f"also found {extra}"),)
-        return Proof(sent, {}, False, None, "http", sidecars, checks)
-
-    declared = mesh.protocol(deployed.configuration)
+    declared = mesh.protocol(configuration)
     deadline = time.monotonic() + COUNTERS_SETTLE_S
-    while True:
+    after: Mapping[str, ProxyCounters] = {}
+    checks: tuple[Check, ...] = ()
+    while before:
         after = read_counters(cluster, deployed)
-        checks = check_path(mesh, deployed.configuration, sidecars, before, after, sent)
+        checks = check_path(mesh, configuration, sidecars, before, after, sent)
         if all(check.passed for check in checks) or time.monotonic() > deadline:
             break
         time.sleep(0.1)
     as_declared = all(check.passed for check in checks if check.name.startswith("handled as"))
     return Proof(
         sent,
-        {role: counted(before[role], after[role]) for role in ROLES},
-        mesh.expects_tls(deployed.configuration),
-        sum(after[role].tls_handshakes for role in ROLES),
+        {role: counted(before[role], after[role]) for role in after},
+        mesh.expects_tls(configuration),
+        sum(count.tls_handshakes for count in after.values()) if after else None,
         declared if as_declared else {"http": "tcp", "tcp": "http"}[declared],
         sidecars,
-        checks,
+        (
+            *checks,
+            *pod_checks(mesh, configuration, deployed.client, deployed.server),
+            *mesh.further_checks(_readers(cluster, deployed), configuration),
+        ),
     )
+
+
+def pod_checks(
+    mesh: Mesh, configuration: str, client: Mapping[str, Any], server: Mapping[str, Any]
+) -> tuple[Check, ...]:
+    """Return the checks of what is seen on the two pods: proxies that belong there, and none that do not."""
+    pods = {"client": client, "server": server}
+    checks = []
+    if mesh.sidecar is None:
+        extra = {role: _containers(pod)[1:] for role, pod in pods.items()}
+        none = not any(extra.values())
+        checks.append(
+            Check("no sidecar", none, "one container in each pod" if none else f"also found {extra}")
+        )
+    key, value = REDIRECTED
+    redirected = {role: _annotation(pod, key) == value for role, pod in pods.items()}
+    if mesh.redirected:
+        checks.append(
+            Check("redirected to the node's proxy", all(redirected.values()), f"{key}: {redirected}")
+        )
+    elif any(redirected.values()):
+        detail = f"a proxy outside the pods takes their traffic ({key}: {redirected})"
+        checks.append(Check("no transparent proxy", False, detail))
+    if wanted := mesh.placement(configuration):
+        nodes = [pod["spec"]["nodeName"] for pod in pods.values()]
+        same = nodes[0] == nodes[1]
+        detail = (
+            "client and server run on the same node" if same else "client and server run on different nodes"
+        )
+        checks.append(Check(f"placed on {wanted.replace('-', ' ')}", same == (wanted == "same-node"), detail))
+    return tuple(checks)
+
+
+def _readers(cluster: Cluster, deployed: Deployed) -> dict[str, _PodReader]:
+    return {role: _PodReader(cluster, deployed.namespace, deployed.pod_name(role)) for role in ROLES}
+
+
+def _annotation(pod: Mapping[str, Any], key: str) -> str | None:
+    return (pod["metadata"].get("annotations") or {}).get(key)
 
 
 def _containers(pod: Mapping[str, Any]) -> list[str]:

@@ -1,10 +1,10 @@
 """Take off a cluster what meshperf put there, and only that."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from meshperf.meshes import SUPPORTED
 from meshperf.meshes import get as get_mesh
-from meshperf.meshes.base import Mesh
+from meshperf.meshes.base import Manifest, Mesh
 from meshperf.testbed.client import Cluster
 
 #: On everything that we apply; nothing without it is ever removed.
@@ -42,10 +42,14 @@ def start_removal(cluster: Cluster) -> list[str]:
     namespaces = [n["metadata"]["name"] for n in cluster.list_objects("v1", "Namespace", selector=owned)]
     was_installed = [mesh for mesh in _all_meshes() if set(mesh.control_plane_namespaces) & set(namespaces)]
     # Webhooks first: without their servers they would hold up what follows.
-    for api_version, kind in CLUSTER_KINDS:
+    for api_version, kind in CLUSTER_KINDS[:2]:
+        cluster.delete(cluster.list_objects(api_version, kind, selector=owned))
+    _remove_from_nodes(cluster, namespaces)
+    for api_version, kind in CLUSTER_KINDS[2:]:
         cluster.delete(cluster.list_objects(api_version, kind, selector=owned))
     for namespace in namespaces:
-        cluster.delete(cluster.list_objects("apps/v1", "Deployment", namespace))
+        for kind in ("Deployment", "StatefulSet"):
+            cluster.delete(cluster.list_objects("apps/v1", kind, namespace))
     pods = [pod for namespace in namespaces for pod in cluster.list_objects("v1", "Pod", namespace)]
     cluster.delete(pods, grace_s=1)
     for namespace in namespaces:
@@ -65,6 +69,43 @@ def start_removal(cluster: Cluster) -> list[str]:
         REMOVE_TIMEOUT_S,
     )
     return namespaces
+
+
+def _remove_from_nodes(cluster: Cluster, namespaces: Iterable[str]) -> None:
+    """Remove what runs on every node, and wait until it has ended in its own time.
+
+    It may have changed the node (Istio's agent puts itself into the node's network configuration) and takes that back
+    when it ends, which needs its permissions, and no pod that still depends on it.
+    """
+    agents = [agent for n in namespaces for agent in cluster.list_objects("apps/v1", "DaemonSet", n)]
+    if not agents:
+        return
+    users = [
+        deployment for n in namespaces for deployment in cluster.list_objects("apps/v1", "Deployment", n)
+    ]
+    own = {agent["metadata"]["namespace"] for agent in agents}
+    cluster.delete([user for user in users if user["metadata"]["namespace"] not in own])
+    pods = [pod for n in namespaces if n not in own for pod in cluster.list_objects("v1", "Pod", n)]
+    cluster.delete(pods, grace_s=1)
+    cluster.wait(
+        "the end of the workloads' pods",
+        lambda: not any(cluster.list_objects("v1", "Pod", n) for n in namespaces if n not in own),
+        REMOVE_TIMEOUT_S,
+    )
+    cluster.delete(agents)
+    names = {(agent["metadata"]["namespace"], agent["metadata"]["name"]) for agent in agents}
+    cluster.wait(
+        f"the end of {', '.join(name for _, name in sorted(names))} on the nodes",
+        lambda: not any(_is_of(pod, names) for n in own for pod in cluster.list_objects("v1", "Pod", n)),
+        REMOVE_TIMEOUT_S,
+    )
+
+
+def _is_of(pod: Manifest, agents: Collection[tuple[str, str]]) -> bool:
+    """Return whether a pod is one of a DaemonSet's."""
+    owners = pod["metadata"].get("ownerReferences") or []
+    namespace = pod["metadata"]["namespace"]
+    return any(owner["kind"] == "DaemonSet" and (namespace, owner["name"]) in agents for owner in owners)
 
 
 def wait_until_gone(cluster: Cluster, namespaces: Iterable[str]) -> None:

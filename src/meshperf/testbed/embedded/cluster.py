@@ -107,7 +107,7 @@ def up(progress: Progress) -> Cluster:
         _start_kubelet(processes, binaries["kube"])
         cluster.apply(_coredns_manifests())
         _wait(f"node {NODE_NAME}", lambda: _node_ready(cluster))
-        cluster.wait_for_deployments("kube-system", ["coredns"], READY_TIMEOUT_S)
+        cluster.wait_for_rollout("Deployment", "kube-system", "coredns", READY_TIMEOUT_S)
     return cluster
 
 
