@@ -38,6 +38,7 @@ MESHES: dict[str, Support] = {
     "envoy-static": Support("meshperf.meshes.envoy_static:EnvoyStatic", ("basic", "mtls"), ("basic", "mtls")),
     "istio": Support("meshperf.meshes.istio:Istio", ("basic", "mtls"), ("basic", "mtls")),
     "kuma": Support("meshperf.meshes.kuma:Kuma", ("basic", "mtls"), ("basic", "mtls")),
+    "osm": Support("meshperf.meshes.osm:Osm", ("mtls", "mtls-smi"), ("mtls", "mtls-smi")),
 }
 
 #: mesh -> configurations it supports.

@@ -54,6 +54,12 @@ CONFIGURATIONS: dict[str, tuple[str, str, tuple[str, float], bool]] = {
         ("#000000", 0.5),
         False,
     ),
+    "mtls-smi": (
+        "mTLS + SMI",
+        "as mTLS, and only what policies of the Service Mesh Interface allow gets through",
+        ("#FFFFFF", 0.35),
+        True,
+    ),
     "mtls-metrics": ("mTLS + metrics", "as mTLS, with request metrics recorded", ("#FFFFFF", 0.35), True),
     "jwt-mesh": ("JWT (mesh)", "tokens checked by the mesh's own policy", ("#FFFFFF", 0.35), False),
     "jwt-envoy": ("JWT (Envoy)", "tokens checked by an Envoy filter", ("#FFFFFF", 0.55), True),
