@@ -113,10 +113,16 @@ RAW_DATA = [f"{CAMPAIGN}/{runs.CHECKSUMS}", f"{CAMPAIGN}/{campaign.DESIGN}"]
 
 # One narrow list for each family of rules, so that an edit of the report does not repeat the statistics.
 MODEL_SOURCES = sources("study.py", "design.py", "runs.py", "campaign.py")
-FRAME_SOURCES = [*MODEL_SOURCES, *sources("frames.py", "histogram.py", "loadgen")]
-PLOT_SOURCES = sources("report/plots.py", "report/style.py", "report/curves.py")
-ANALYSIS_SOURCES = [*FRAME_SOURCES, *sources("analysis.py", "statistics")]
-REPORT_SOURCES = [*FRAME_SOURCES, *sources("report")]
+FRAME_SOURCES = [
+    *MODEL_SOURCES,
+    *sources("frames.py", "histogram.py", "loadgen", "statistics"),
+]
+PLOT_SOURCES = sources("report/plots", "report/style.py", "report/curves.py")
+ANALYSIS_SOURCES = [*FRAME_SOURCES, *sources("analysis")]
+REPORT_SOURCES = [
+    *ANALYSIS_SOURCES,
+    *sources("report", "report/plots", "report/figures", "report/tables"),
+]
 PAPER_SOURCES = tree(
     "paper", (".qmd", ".yml", ".bib", ".css", ".js", ".typ", ".lua", ".html")
 )

@@ -1,6 +1,6 @@
 """The report: figures, tables and numbers from results, then HTML and PDF.
 
-in:  results/<study>/{runs,cells,comparisons,resources}.csv, which passed their tests; paper/**
+in:  results/<study>/*.csv, which passed their tests; paper/**
 out: results/<study>/report/index.html, report.pdf, and what they are made of
 """
 
@@ -13,7 +13,10 @@ rule build_report:
         tested="results/{study}/test-results.txt",
         runs="results/{study}/runs.csv",
         cells="results/{study}/cells.csv",
-        comparisons="results/{study}/comparisons.csv",
+        compared=expand(
+            "results/{{study}}/{table}.csv",
+            table=["comparisons", "ranks", "gate", "control", "distances", "shifts"],
+        ),
         resources="results/{study}/resources.csv",
         paper=PAPER_SOURCES,
         library=REPORT_SOURCES,

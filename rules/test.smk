@@ -1,6 +1,6 @@
 """Tests of results: what must hold of any campaign's numbers, checked before they are published.
 
-in:  results/<study>/{runs,cells,comparisons}.csv
+in:  results/<study>/*.csv
 out: results/<study>/test-results.txt
 """
 
@@ -9,7 +9,10 @@ rule test_results:
     input:
         runs="results/{study}/runs.csv",
         cells="results/{study}/cells.csv",
-        comparisons="results/{study}/comparisons.csv",
+        compared=expand(
+            "results/{{study}}/{table}.csv",
+            table=["comparisons", "ranks", "gate", "control", "distances", "shifts"],
+        ),
         resources="results/{study}/resources.csv",
         study=STUDY_PATH,
         tests="tests/results/test_results.py",

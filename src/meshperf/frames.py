@@ -17,6 +17,8 @@ from meshperf.design import RunKey
 from meshperf.errors import MeshperfError
 from meshperf.histogram import LOG_GRID, Histogram
 from meshperf.loadgen import fortio
+from meshperf.statistics.quantiles import best_log_quantile, run_cdfs
+from meshperf.statistics.steady import Steadiness, steadiness
 
 #: What tells one run from another, the first columns of every table.
 IDENTITY = ("campaign", "mesh", "configuration", "target_rps", "block", "deployment")
@@ -43,8 +45,13 @@ RUNS_COLUMNS = (
     "duration_s",
     "attempts",
     "proof_passed",
+    "steadiness",
+    "n_slices",
+    "warmup_slices",
+    "drift_ratio",
     "path",
 )
+SLICES_COLUMNS = (*IDENTITY, "slice", "start_s", "n_requests", "p50_s", "p99_s")
 HISTOGRAMS_COLUMNS = (*IDENTITY, "bin_low_s", "bin_high_s", "count")
 RESOURCES_COLUMNS = (
     *IDENTITY,
@@ -66,7 +73,9 @@ def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
 
     Latencies are in seconds and of successful requests; quantiles come from the slices, on the study-wide 1 %
     grid. ``order`` is the run's place in it, from 1. ``n_requests`` counts all requests,
-    ``attempts`` those it took to measure the run, the broken ones included.
+    ``attempts`` those it took to measure the run, the broken ones included. ``steadiness`` is "steady", "not steady"
+    or, with too few slices to tell, "unknown"; ``warmup_slices`` is the number of slices at the beginning that differ
+    from the rest, ``drift_ratio`` the median latency of the last third of the others to that of the first.
 
     Raises
     ------
@@ -77,7 +86,9 @@ def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
     for key, run, record in _runs(campaign_dir):
         load, quality, omission = record["load"], record["quality"], record["omission"]
         result = fortio.read_result(run / runs.RESULT)
-        histogram = _histogram(run, result)
+        slices = _read_slices(run / runs.SLICES)
+        histogram = _histogram(run, result, slices)
+        judged = _steadiness(slices, run)
         rows.append(
             {
                 **_identity(key, record),
@@ -99,6 +110,10 @@ def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
                 "duration_s": result.duration_s,
                 "attempts": record["attempt"],
                 "proof_passed": record["proof"]["passed"],
+                "steadiness": {True: "steady", False: "not steady", None: "unknown"}[judged.steady],
+                "n_slices": judged.n,
+                "warmup_slices": judged.truncation,
+                "drift_ratio": np.exp(judged.drift),
                 "path": key.relative_path().as_posix(),
             }
         )
@@ -178,7 +193,7 @@ def load_histogram(run: str | Path) -> Histogram:
         If a file is missing or damaged.
     """
     run = Path(run)
-    return _histogram(run, fortio.read_result(run / runs.RESULT))
+    return _histogram(run, fortio.read_result(run / runs.RESULT), _read_slices(run / runs.SLICES))
 
 
 def load_slices(run: str | Path) -> dict[int, Histogram]:
@@ -197,8 +212,58 @@ def load_slices(run: str | Path) -> dict[int, Histogram]:
     }
 
 
-def _histogram(run: Path, result: fortio.FortioResult) -> Histogram:
-    table = _read_slices(run / runs.SLICES)
+def load_time_course(campaign_dir: str | Path) -> pd.DataFrame:
+    """Return ``slices_df``: one row per run and slice, in the order of time.
+
+    ``start_s`` is the slice's start within the run; quantiles are of the successful requests that were sent in it.
+
+    Raises
+    ------
+    MeshperfError
+        If there is no such campaign, or a file of it is damaged.
+    """
+    parts = []
+    for key, run, record in _runs(campaign_dir):
+        table = _read_slices(run / runs.SLICES)
+        numbers, starts, counts = _by_slice(table, run / runs.SLICES)
+        if not len(numbers):
+            continue
+        cdfs = run_cdfs(counts)
+        parts.append(
+            pd.DataFrame(
+                {
+                    **_identity(key, record),
+                    "slice": numbers,
+                    "start_s": starts,
+                    "n_requests": counts.sum(axis=1).astype(int),
+                    "p50_s": np.exp(best_log_quantile(cdfs, LOG_GRID, 0.5)),
+                    "p99_s": np.exp(best_log_quantile(cdfs, LOG_GRID, 0.99)),
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True) if parts else _frame([], SLICES_COLUMNS)
+
+
+def _steadiness(table: NDArray[np.float64], run: Path) -> Steadiness:
+    """Judge the time course of a run by the medians of its slices."""
+    _, _, counts = _by_slice(table, run / runs.SLICES)
+    logs = best_log_quantile(run_cdfs(counts), LOG_GRID, 0.5) if len(counts) else np.empty(0)
+    if not len(logs) or not np.isfinite(logs).all():
+        return Steadiness(None, 0, np.nan, np.nan, len(counts))
+    return steadiness(np.exp(logs))
+
+
+def _by_slice(
+    table: NDArray[np.float64], path: Path
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return numbers (n,), starts in seconds (n,) and counts (n, bins) of the slices that hold a request."""
+    numbers, first, index = np.unique(table[:, 0], return_index=True, return_inverse=True)
+    counts = np.zeros((len(numbers), len(LOG_GRID) - 1), dtype=np.int64)
+    np.add.at(counts, (index, _bins(table, path)), table[:, 4].astype(np.int64))
+    return numbers.astype(np.int64), table[first, 1], counts
+
+
+def _histogram(run: Path, result: fortio.FortioResult, table: NDArray[np.float64]) -> Histogram:
     if not len(table):
         return result.histogram
     counts = _counts(table, run / runs.SLICES)
@@ -235,15 +300,20 @@ def _read_slices(path: Path) -> NDArray[np.float64]:
 
 def _counts(table: NDArray[np.float64], path: Path) -> NDArray[np.int64]:
     """Return the counts of rows of slices on the study-wide grid, added up, shape (len(LOG_GRID) - 1,)."""
+    counts = np.zeros(len(LOG_GRID) - 1, dtype=np.int64)
+    np.add.at(counts, _bins(table, path), table[:, 4].astype(np.int64))
+    return counts
+
+
+def _bins(table: NDArray[np.float64], path: Path) -> NDArray[np.intp]:
+    """Return the bin of the study-wide grid of each row of slices, shape (n,)."""
     lows_s = table[:, 2]
     bins = np.searchsorted(LOG_GRID, lows_s * (1 - 1e-9), side="left")
     if not np.allclose(LOG_GRID[bins], lows_s, rtol=1e-9, atol=0):
         raise MeshperfError(
             f"{path} is not on the study-wide grid of 1 % bins: restore it from version control"
         )
-    counts = np.zeros(len(LOG_GRID) - 1, dtype=np.int64)
-    np.add.at(counts, bins, table[:, 4].astype(np.int64))
-    return counts
+    return bins
 
 
 def _runs(campaign_dir: str | Path) -> Iterator[tuple[RunKey, Path, dict[str, Any]]]:

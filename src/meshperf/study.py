@@ -157,6 +157,34 @@ class Workload(_Part):
         return self
 
 
+class Families(_Part):
+    """Which comparisons are tested together; what is in no family is exploratory and supports no claim."""
+
+    quantiles: tuple[Share, ...] = Field(
+        (0.5, 0.99),
+        description="a list of the study's quantiles whose overhead may be claimed (corrected by Holm over all arms "
+        "and the rates below), e.g. [0.5, 0.99]",
+    )
+    target_rps: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
+        None,
+        description="a list of the study's target_rps at which it may be claimed, or null for all of them",
+    )
+    false_discovery_rate: Share = Field(
+        0.1,
+        description="between 0 and 1: the share of false ones among the distributions that are called different "
+        "(Benjamini and Hochberg), e.g. 0.1",
+    )
+
+
+class Planned(_Part):
+    """The effect that a study should be able to find: what its planner reckons with."""
+
+    ratio: Annotated[float, Field(gt=1)] = Field(
+        1.1, description="a ratio of latency quantiles above 1 that should be found, e.g. 1.1"
+    )
+    power: Share = Field(0.8, description="between 0 and 1: how surely it should be found, e.g. 0.8")
+
+
 class Analysis(_Part):
     """How the data are analysed: fixed before they are measured."""
 
@@ -183,10 +211,27 @@ class Analysis(_Part):
     max_error_ratio: float = Field(
         0.001, ge=0, lt=1, description="from 0 to below 1: more errors per request than this fail a run"
     )
+    families: Families = Field(
+        default_factory=Families, description="a mapping with quantiles, target_rps and false_discovery_rate"
+    )
+    tail_region: tuple[Share, Share] = Field(
+        (0.002, 0.05),
+        description="two ascending shares of requests: the part of the distribution whose tail is compared, "
+        "e.g. [0.002, 0.05]",
+    )
+    dominance_epsilon: Share = Field(
+        0.01,
+        description="between 0 and 1: the share of requests that a statement on all latencies may leave out",
+    )
+    knee_ratio: Annotated[float, Field(gt=1)] = Field(
+        2.0,
+        description="above 1: a rate whose p99 is more than this many times that of the lowest is beyond the knee",
+    )
+    planned: Planned = Field(default_factory=Planned, description="a mapping with ratio and power")
 
     @model_validator(mode="after")
     def _check(self) -> "Analysis":
-        for name in ("rate_tiers", "estimable"):
+        for name in ("rate_tiers", "estimable", "tail_region"):
             low, high = getattr(self, name)
             if low > high:
                 raise _mistake(f"analysis.{name} must ascend, not [{low:g}, {high:g}]: exchange the two")
@@ -245,6 +290,16 @@ class Study(_Part):
             twice = next((value for value in values if values.count(value) > 1), None)
             if twice is not None:
                 raise _mistake(f"{name} lists {twice} more than once: remove the repetition")
+        families = self.analysis.families
+        for name, known in (("quantiles", self.quantiles), ("target_rps", self.target_rps)):
+            # The default quantiles are a choice for all studies: one that lacks p99 claims nothing of it.
+            declared = getattr(families, name) if name in families.model_fields_set else None
+            strange = next((value for value in declared or () if value not in known), None)
+            if strange is not None:
+                raise _mistake(
+                    f"analysis.families.{name} has {strange:g}, which is not among the study's {name}: "
+                    "add it there or remove it here"
+                )
         if self.blocks + self.makeup_blocks > 99:
             raise _mistake(
                 f"blocks ({self.blocks}) and makeup_blocks ({self.makeup_blocks}) together must be "
@@ -348,9 +403,55 @@ def study_sha256(study: Study) -> str:
 def analysis_plan_sha256(study: Study) -> str:
     """Return the hash of what fixes the design and the analysis: a change after data exist is to be reported.
 
-    It covers everything but the title and the place of measurement.
+    It covers everything but the title and the place of measurement. What later versions added to the analysis
+    counts only where it is not the default, so that the plans of older campaigns keep their hash.
     """
-    return _sha256(study.model_dump(mode="json", exclude={"title", "testbed"}))
+    plan = _plan(study)
+    for name in _ADDED_LATER:
+        if plan["analysis"][name] == Analysis().model_dump(mode="json")[name]:
+            del plan["analysis"][name]
+    return _sha256(plan)
+
+
+def changed_plan(recorded: Mapping[str, Any], study: Study) -> list[str]:
+    """Say what of a study's plan differs from the one that was recorded when its campaign began.
+
+    Parameters
+    ----------
+    recorded : mapping
+        ``study`` of the campaign's ``design.json``.
+    study : Study
+        The study that is analysed.
+
+    Returns
+    -------
+    list of str
+        "analysis.alpha: 0.05, now 0.1" for each difference; empty if the plan is the same.
+    """
+    before, now = (
+        _flat(_plan(one)) for one in (parse_study(recorded, "the study recorded in design.json"), study)
+    )
+    return [
+        f"{key}: {json.dumps(before.get(key))}, now {json.dumps(now.get(key))}"
+        for key in dict.fromkeys([*before, *now])
+        if before.get(key) != now.get(key)
+    ]
+
+
+#: Fields of the analysis that campaigns before them do not have in their recorded plan.
+_ADDED_LATER = ("families", "tail_region", "dominance_epsilon", "knee_ratio", "planned")
+
+
+def _plan(study: Study) -> dict[str, Any]:
+    return study.model_dump(mode="json", exclude={"title", "testbed"})
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested mapping with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return flat
 
 
 def measured_part(study: Study) -> dict[str, Any]:

@@ -47,6 +47,8 @@ def execute(workspace, name, tmp_path, **parameters):
         ("03-describe-cell", {"target_rps": 100}, "image/svg+xml"),
         ("04-compare-arms", {}, "overhead_ratio"),
         ("05-resources", {}, "sidecar"),
+        ("06-check-control", {}, "second against first"),
+        ("07-compare-distributions", {}, "wasserstein"),
     ],
 )
 def test_runs_all_without_a_cluster(measured, tmp_path, name, parameters, shown):

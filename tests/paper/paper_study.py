@@ -38,8 +38,9 @@ def analysed(root: Path, study: Study, *, resources: bool = True, **campaign: ob
     runs_df, histograms_df = frames.load_runs(campaign_dir), frames.load_histograms(campaign_dir)
     runs_df.to_csv(results_dir / "runs.csv", index=False)
     analysis.cells_df(runs_df, histograms_df, study).to_csv(results_dir / "cells.csv", index=False)
-    comparisons_df = analysis.comparisons_df(runs_df, histograms_df, study)
-    comparisons_df.to_csv(results_dir / "comparisons.csv", index=False)
+    for name in ("comparisons", "ranks", "gate", "control", "distances", "shifts"):
+        table = getattr(analysis, f"{name}_df")(runs_df, histograms_df, study)
+        table.to_csv(results_dir / f"{name}.csv", index=False)
     if resources:
         frames.load_resources(campaign_dir).to_csv(results_dir / "resources.csv", index=False)
     report_data = data.load(study, results_dir, campaign_dir)

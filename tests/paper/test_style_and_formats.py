@@ -60,6 +60,15 @@ def test_duration(seconds, printed):
     assert formats.duration(seconds) == printed
 
 
+def test_p_values_are_never_zero():
+    assert [formats.p_value(p) for p in (0.0213, 0.00137, 1e-9, float("nan"))] == [
+        "0.021",
+        "0.0014",
+        "<0.0001",
+        "–",
+    ]
+
+
 def test_units_of_print():
     assert formats.milliseconds(0.0012) == "1.20"
     assert formats.millicores(0.0325) == "32.5"
@@ -69,6 +78,7 @@ def test_units_of_print():
     assert formats.percent(0.95) == "95 %"
     assert formats.percent(0) == "0 %"
     assert formats.percent(0.001) == "0.10 %"
+    assert [formats.level(share) for share in (0.05, 0.95, 0.999)] == ["5 %", "95 %", "99.9 %"]
 
 
 def test_words_are_joined_and_counted():
@@ -161,19 +171,20 @@ def test_histograms_of_two_rates_are_refused():
         arm_curves(frame)
 
 
-def test_noise_envelope_is_the_distance_of_the_two_baselines():
-    runs = pd.DataFrame(
+def test_noise_of_the_shift_function_is_the_distance_of_the_two_baselines():
+    blocks = pd.DataFrame(
         {
             "mesh": "baseline",
-            "target_rps": 100,
-            "block": [1, 1, 2, 2],
-            "deployment": [1, 2, 1, 2],
-            "p50_s": [0.001, 0.0011, 0.001, 0.001],
+            "configuration": "none",
+            "quantile": [0.5, 0.5, 0.5, 0.9, 0.9],
+            "block": [1, 2, None, 1, 2],
+            "ratio": [1.1, 1.0, 1.05, 0.8, 1.0],
         }
     )
-    # |log ratios| are log 1.1 and 0; their 95th percentile lies 95 % of the way
-    assert plots.aa_envelope(runs, 0.5) == {100: pytest.approx(0.95 * math.log(1.1))}
-    assert plots.aa_envelope(runs[runs["deployment"] == 1], 0.5) == {}
+    # |log ratios| of the blocks are log 1.1 and 0; their 95th percentile lies 95 % of the way
+    noise = plots.comparisons._noise(blocks)
+    assert noise[0.5] == pytest.approx(1.1**0.95)
+    assert noise[0.9] == pytest.approx(1.25**0.95)
 
 
 def test_column_of_a_quantile():
@@ -185,10 +196,12 @@ def test_column_of_a_quantile():
     ]
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.9, 1.1), (0.8, 2.4), (0.95, 4.4), (0.3, 20), (0.5, 900)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.9, 1.1), (0.8, 2.4), (0.95, 4.4), (0.9, 6.5), (0.3, 20), (0.5, 900)]
+)
 def test_ticks_of_ratios_are_few_and_inside(low, high):
-    ticks = plots._ratio_ticks(low, high)
-    assert 2 <= len(ticks) <= 9
+    ticks = plots.axes._ratio_ticks(low, high)
+    assert 3 <= len(ticks) <= 9
     assert 1 in ticks
     assert all(low <= tick <= high for tick in ticks)
 

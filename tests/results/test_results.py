@@ -1,5 +1,6 @@
 """What must hold of the numbers of any campaign, whatever they say. A rule of the workflow runs this on results."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -123,3 +124,48 @@ def test_resources_are_physical(results):
     assert (resources_df["cores"].dropna() >= 0).all()
     known = resources_df.dropna(subset=["working_set_median_bytes", "working_set_max_bytes"])
     assert (known["working_set_median_bytes"] <= known["working_set_max_bytes"]).all()
+
+
+def test_no_p_value_is_below_what_the_design_can_reach(results):
+    distances_df = results("distances")
+    tested = distances_df[distances_df["p_combined"].notna()]
+    for name in ("p_body", "p_tail", "p_combined"):
+        assert (tested[name].dropna() >= tested.loc[tested[name].notna(), "p_min"] * (1 - 1e-9)).all()
+        assert (tested[name].dropna() <= 1).all()
+    gate_df = results("gate")
+    assert (gate_df["p_value"].dropna() >= gate_df["p_min"].dropna() * (1 - 1e-9)).all()
+
+
+def test_adjusted_p_values_are_no_smaller_than_plain_ones(results):
+    for name, plain in (("comparisons", "p_value"), ("distances", "p_combined")):
+        frame = results(name).dropna(subset=["p_adjusted", plain])
+        assert (frame["p_adjusted"] >= frame[plain] * (1 - 1e-9)).all()
+
+
+def test_claims_survive_their_family_and_exceed_the_noise(study, comparisons_df):
+    claims = comparisons_df[comparisons_df["verdict"].isin(["slower", "faster"])]
+    claims = claims[(claims["estimand"] == "typical") & (claims["mesh"] != "baseline")]
+    assert set(claims["family"]) <= {"primary"}
+    assert (claims["p_adjusted"] <= study.analysis.alpha).all()
+    size = claims["overhead_ratio"].where(claims["overhead_ratio"] >= 1, 1 / claims["overhead_ratio"])
+    assert (size > claims["noise_ratio"].fillna(1)).all()
+
+
+def test_nothing_is_claimed_where_the_control_fails(results, comparisons_df):
+    if (results("gate")["passed"].iloc[0]) == "no":
+        assert not set(comparisons_df["verdict"]) & {"slower", "faster", "equivalent"}
+
+
+def test_distances_and_bands_are_what_their_names_say(results):
+    distances_df, shifts_df = results("distances"), results("shifts")
+    known = distances_df[distances_df["ks_d"].notna()]
+    assert known["ks_d"].between(0, 1).all()
+    assert np.isclose(known["ks_d"], known[["ks_plus", "ks_minus"]].max(axis=1)).all()
+    bands = shifts_df[shifts_df["block"].isna() & shifts_df["ratio_low"].notna()]
+    assert (bands["ratio_low"] <= bands["ratio"]).all() and (bands["ratio"] <= bands["ratio_high"]).all()
+
+
+def test_ranks_are_ranks(results):
+    ranks_df = results("ranks")
+    assert ((ranks_df["best_rank"] >= 1) & (ranks_df["worst_rank"] <= ranks_df["n_arms"])).all()
+    assert (ranks_df["best_rank"] <= ranks_df["worst_rank"]).all()

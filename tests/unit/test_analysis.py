@@ -6,7 +6,10 @@ import pytest
 from support import make_study, make_synthetic_campaign
 
 from meshperf import analysis, frames
-from meshperf.analysis import CELLS_COLUMNS, COMPARISONS_COLUMNS, RunTable, cell_verdict, pair_blocks
+from meshperf.analysis.cells import CELLS_COLUMNS, cell_verdict
+from meshperf.analysis.comparisons import COMPARISONS_COLUMNS
+from meshperf.analysis.pairing import pair_blocks
+from meshperf.analysis.runtable import RunTable
 from meshperf.design import BASELINE, Arm, RunKey
 from meshperf.errors import MeshperfError
 from meshperf.histogram import LOG_GRID
@@ -281,7 +284,10 @@ def test_cell_verdicts(verdicts, expected):
 
 
 def frame(verdicts, deployment=1):
-    rows = [{"block": b, "deployment": deployment, "verdict": v} for b, v in enumerate(verdicts, start=1)]
+    rows = [
+        {"block": b, "deployment": deployment, "verdict": v, "steadiness": "steady"}
+        for b, v in enumerate(verdicts, start=1)
+    ]
     return pd.DataFrame(rows)
 
 

@@ -16,6 +16,11 @@ def test_makes_the_report_and_everything_under_it(analysed):
         "runs.csv",
         "cells.csv",
         "comparisons.csv",
+        "ranks.csv",
+        "gate.csv",
+        "control.csv",
+        "distances.csv",
+        "shifts.csv",
         "resources.csv",
         "values.yml",
         "test-results.txt",
@@ -40,6 +45,11 @@ def test_repeats_nothing(analysed):
         (
             "src/meshperf/statistics/quantiles.py",
             {"describe_cell": 2, "compare_arms": 1, "build_report": 1},
+            {"verify_campaign"},
+        ),
+        (
+            "src/meshperf/analysis/comparisons.py",
+            {"compare_arms": 1, "check_control": 1, "build_report": 1},
             {"check_runs", "summarise_resources", "verify_campaign"},
         ),
         (

@@ -34,6 +34,8 @@ class ReportData:
     runs_df, histograms_df, cells_df, comparisons_df, resources_df, resource_comparisons_df : DataFrame
         One row per run; per run and bin; per cell and quantile; per comparison, quantile and estimand; per run and
         container; per arm, rate and role. An empty frame means "not measured" and its parts of the report are left out.
+    control_df, gate_df, ranks_df, distances_df, shifts_df : DataFrame
+        The other tables of :mod:`meshperf.analysis`, by the names of their functions there.
     records : list of dict
         ``run.json`` of every run.
     attempts : list of dict
@@ -52,6 +54,11 @@ class ReportData:
     comparisons_df: pd.DataFrame
     resources_df: pd.DataFrame
     resource_comparisons_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    control_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    gate_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    ranks_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    distances_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    shifts_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     records: list[dict[str, Any]] = field(default_factory=list)
     attempts: list[dict[str, Any]] = field(default_factory=list)
     data_hash: str = ""
@@ -140,6 +147,18 @@ class ReportData:
         full = [rate for rate, arms in arms_at.items() if arms == len(self.mesh_arms)]
         return max(full or arms_at, default=None)
 
+    @property
+    def shown_rate(self) -> int:
+        """The rate that the results chapter shows: that of the headline, or the highest where there is none."""
+        return self.headline_rate() or self.rates[-1]
+
+    @cached_property
+    def changed_plan(self) -> list[str]:
+        """What of the analysis was changed after the campaign began, one clause each."""
+        from meshperf.study import changed_plan
+
+        return changed_plan(self.design["study"], self.study) if "study" in self.design else []
+
 
 def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None = None) -> ReportData:
     """Read what the analysis of a study left behind, and the campaign's own records.
@@ -150,7 +169,7 @@ def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None 
         The design whose results are wanted.
     results_dir : path
         ``results/<study>``: ``runs.csv`` and ``cells.csv``, and where they were measured ``comparisons.csv``,
-        ``resources.csv`` and ``histograms.csv.gz``.
+        ``resources.csv``, ``histograms.csv.gz`` and the other tables.
     campaign_dir : path, optional
         The raw data; ``data/raw/<campaign>`` of the repository if not given.
 
@@ -190,6 +209,7 @@ def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None 
         comparisons_df=comparisons_df,
         resources_df=resources_df,
         resource_comparisons_df=_resource_comparisons(resources_df, runs_df, study),
+        **{f"{name}_df": _read(results_dir / f"{name}.csv", columns) for name, columns in _OPTIONAL.items()},
         records=[_read_json(path) for path in sorted(campaign_dir.glob("[!a.]*/*/*/block-*/run.json"))],
         attempts=[
             _read_json(path) for path in sorted(campaign_dir.glob("attempts/*/*/*/block-*-attempt-*.json"))
@@ -199,6 +219,16 @@ def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None 
         campaign_dir=campaign_dir,
         results_dir=results_dir,
     )
+
+
+#: Tables that a study may lack, and the columns that the report cannot do without.
+_OPTIONAL = {
+    "control": ["target_rps", "quantile", "ratio", "noise_ratio"],
+    "gate": ["compared", "passed", "rejected", "tests", "p_value"],
+    "ranks": ["mesh", "configuration", "target_rps", "quantile", "ranks"],
+    "distances": ["mesh", "configuration", "target_rps", "ks_d", "p_combined", "verdict"],
+    "shifts": ["mesh", "configuration", "target_rps", "quantile", "block", "ratio"],
+}
 
 
 def _resource_comparisons(resources_df: pd.DataFrame, runs_df: pd.DataFrame, study: Study) -> pd.DataFrame:

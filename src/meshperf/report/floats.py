@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHECK, DESCRIBE, COMPARE, RESOURCES = "02-check-runs", "03-describe-cell", "04-compare-arms", "05-resources"
+CONTROL, DISTRIBUTIONS = "06-check-control", "07-compare-distributions"
 """Notebooks that captions name."""
 
 LINE_BREAK = "\n"
@@ -129,7 +130,7 @@ def _cell(value: object) -> list[str]:
 def _is_numeric(column: pd.Series) -> bool:
     """Tell whether every cell that says something starts with a number."""
     told = [str(value) for value in column if str(value) not in ("", formats.DASH, formats.NOT_ESTIMABLE)]
-    return all(re.match(r"[+\N{MINUS SIGN}]?\d", value) for value in told)
+    return all(re.match(r"[<+\N{MINUS SIGN}]?\d", value) for value in told)
 
 
 def _attribute(text: str) -> str:

@@ -9,6 +9,8 @@ import math
 
 NOT_ESTIMABLE = "n.e."
 DASH = "–"
+SMALLEST_P = 1e-4
+"""p-values below this are printed as smaller than it: their digits depend on tails that nobody has checked."""
 
 
 def is_number(value: object) -> bool:
@@ -106,6 +108,18 @@ def percent(ratio: object, digits: int = 2) -> str:
     if float(ratio) == 0:  # type: ignore[arg-type]
         return "0 %"
     return f"{significant(float(ratio) * 100, digits)} %"  # type: ignore[arg-type]
+
+
+def level(share: float) -> str:
+    """Return a share that somebody chose as a percentage, with the digits it has: ``5 %``, ``99.9 %``."""
+    return f"{100 * share:g} %"
+
+
+def p_value(p: object) -> str:
+    """Return a p-value to two significant digits, ``<0.0001`` where it is smaller, never 0."""
+    if not is_number(p):
+        return DASH
+    return significant(p, 2) if float(p) >= SMALLEST_P else f"<{SMALLEST_P:.4f}"  # type: ignore[arg-type]
 
 
 def count(value: object) -> str:

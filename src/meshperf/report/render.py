@@ -22,7 +22,7 @@ import pandas as pd
 import yaml
 
 from meshperf.errors import MeshperfError
-from meshperf.report import annex, figures, tables, values
+from meshperf.report import annex, figures, sentences, tables, values
 from meshperf.report.data import ReportData, load
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def assemble(data: ReportData, paper_dir: Path, source: Path) -> dict[str, Any]:
     (source / GENERATED).mkdir()
     for item in [*figures.floats(data), *tables.floats(data)]:
         (source / GENERATED / f"{item.label}.qmd").write_text(item.markdown(data), encoding="utf-8")
-    (source / GENERATED / "headline.qmd").write_text(values.headline(data), encoding="utf-8")
+    for name, text in sentences.all_sentences(data).items():
+        (source / GENERATED / f"{name}.qmd").write_text(text, encoding="utf-8")
     _copy_values_and_figures(data, source)
     started = pd.to_datetime(data.runs_df["started_utc"], utc=True, format="mixed").max()
     project["book"] |= {

@@ -14,15 +14,17 @@ import pandas as pd
 import yaml
 
 from meshperf.report import formats, style
+from meshperf.report.sentences import typical_overheads
 
 if TYPE_CHECKING:
     from meshperf.report.data import ReportData
+    from meshperf.study import Study
 
 
 def measured(data: ReportData) -> dict[str, bool]:
     """Return the conditions of the paper: what this study has, so that the rest is left out and not printed empty."""
     verdicts = data.runs_df["verdict"].astype(str)
-    typical = _typical(data)
+    typical = typical_overheads(data)
     return {
         "comparisons": data.headline_rate() is not None,
         "overhead": len(typical) > 0,
@@ -33,12 +35,21 @@ def measured(data: ReportData) -> dict[str, bool]:
         "cpu_overhead": bool((data.resource_comparisons_df["mesh"] != "baseline").any())
         if len(data.resource_comparisons_df)
         else False,
-        "control": bool(data.comparisons_df.query("mesh == 'baseline'")["overhead_ratio"].notna().any())
-        if len(data.comparisons_df)
+        "control": not data.control_df.empty,
+        "gate": "passed" in data.gate_df and bool(data.gate_df["tests"].max() > 0),
+        "gate_passed": _gate(data) == "yes",
+        "gate_failed": _gate(data) == "no",
+        "gate_unknown": _gate(data) == "unknown",
+        "checks": len(typical) > 0
+        and bool((typical["ratio_low"].notna() & (typical["family"] == "primary")).any()),
+        "ranks": not data.ranks_df.empty,
+        "distances": bool(data.distances_df.query("mesh != 'baseline'")["ks_d"].notna().any())
+        if len(data.distances_df)
         else False,
-        "control_intervals": bool(data.comparisons_df.query("mesh == 'baseline'")["ratio_low"].notna().any())
-        if len(data.comparisons_df)
+        "shifts": bool((data.shifts_df.query(f"target_rps == {data.shown_rate}")["mesh"] != "baseline").any())
+        if len(data.shifts_df)
         else False,
+        "plan_changed": bool(data.changed_plan),
         "records": bool(data.records),
         "gates": any(record.get("quality", {}).get("gates") for record in data.records),
         "images": any(record.get("images") for record in data.records),
@@ -70,12 +81,18 @@ def collect(data: ReportData) -> dict[str, Any]:
             "duration": formats.duration(study.load.duration_s),
             "warmup": formats.duration(study.load.warmup_s),
             "connections": formats.count(study.load.connections),
-            "confidence": formats.percent(study.analysis.confidence),
+            "confidence": formats.level(study.analysis.confidence),
             "degraded_below": f"{study.analysis.rate_tiers[1]:g}",
             "saturated_below": f"{study.analysis.rate_tiers[0]:g}",
             "max_errors": formats.percent(study.analysis.max_error_ratio),
             "placement": study.workload.placement.replace("-", " "),
             "seed": str(study.seed),
+        },
+        "families": {
+            "quantiles": formats.listing([f"p{q * 100:g}" for q in _claimed(study)]),
+            "rates": _claimed_rates(study),
+            "alpha": formats.level(study.analysis.alpha),
+            "false_discovery_rate": formats.level(study.analysis.families.false_discovery_rate),
         },
         "campaign": {
             "id": data.campaign,
@@ -102,9 +119,25 @@ def collect(data: ReportData) -> dict[str, Any]:
         values["headline"] = {"target_rps": f"{rate}", "baseline_p50": _baseline(data, rate, 0.5)}
     if not data.resources_df.empty:
         values["resources"] = _resources(data)
-    if measured(data)["control"]:
+    has = measured(data)
+    if has["control"]:
         values["control"] = _control(data)
+    if has["gate"]:
+        values["gate"] = _gate_values(data)
+    if has["intervals"]:
+        values["overhead"] = _counts(data)
+    if has["distances"]:
+        values["distances"] = _distances(data)
     return values
+
+
+def _claimed(study: Study) -> list[float]:
+    return [q for q in study.analysis.families.quantiles if q in study.quantiles]
+
+
+def _claimed_rates(study: Study) -> str:
+    rates = study.analysis.families.target_rps
+    return f"{formats.listing([str(rate) for rate in rates])} RPS" if rates else "every rate"
 
 
 def write(data: ReportData, path: str | Path) -> dict[str, Any]:
@@ -122,48 +155,6 @@ def write(data: ReportData, path: str | Path) -> dict[str, Any]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(values, allow_unicode=True, sort_keys=False, width=1000), encoding="utf-8")
     return values
-
-
-def headline(data: ReportData) -> str:
-    """Return the answer as a Markdown list: one sentence per arm, with intervals and verdicts where there are any.
-
-    It is generated, and not written into the paper, because the arms are the study's.
-    """
-    rate = data.headline_rate()
-    if rate is None:
-        return ""
-    sentences = []
-    for mesh, configuration in data.mesh_arms:
-        parts = [part for q in (0.5, 0.99) if (part := _overhead_words(data, mesh, configuration, rate, q))]
-        if parts:
-            sentences.append(f"- **{style.arm_label(mesh, configuration)}:** {'; '.join(parts)}.")
-    return "\n".join(sentences) + "\n"
-
-
-def _overhead_words(data: ReportData, mesh: str, configuration: str, rate: int, quantile: float) -> str:
-    frame = _typical(data)
-    frame = frame[
-        (frame["mesh"] == mesh)
-        & (frame["configuration"] == configuration)
-        & (frame["target_rps"] == rate)
-        & ((frame["quantile"] - quantile).abs() < 1e-9)
-    ]
-    if frame.empty:
-        return ""
-    row = frame.iloc[0]
-    name = "the median" if quantile == 0.5 else f"the {quantile * 100:g}th percentile"
-    if not formats.is_number(row["overhead_ratio"]):
-        return f"{name}: {row['verdict']}"
-    ratio = formats.with_interval(row["overhead_ratio"], row["ratio_low"], row["ratio_high"])
-    difference = formats.with_interval(
-        row["overhead_s"], row["difference_low_s"], row["difference_high_s"], scale=1e3, sign=True
-    )
-    return f"{name} is {ratio} times that of no mesh ({difference} ms; {row['verdict']})"
-
-
-def _typical(data: ReportData) -> pd.DataFrame:
-    frame = data.comparisons_df
-    return frame[(frame["mesh"] != "baseline") & (frame["estimand"] == "typical")] if len(frame) else frame
 
 
 def _baseline(data: ReportData, rate: int, quantile: float) -> str:
@@ -250,17 +241,55 @@ def _resources(data: ReportData) -> dict[str, str]:
 
 
 def _control(data: ReportData) -> dict[str, str]:
-    """Return how often the A/A control raised a false alarm, and its largest ratio."""
-    frame = data.comparisons_df
-    frame = frame[
-        (frame["mesh"] == "baseline") & (frame["estimand"] == "typical") & frame["overhead_ratio"].notna()
-    ]
-    with_interval = frame[frame["ratio_low"].notna()]
-    alarms = int(((with_interval["ratio_low"] > 1) | (with_interval["ratio_high"] < 1)).sum())
-    distance = frame["overhead_ratio"].where(frame["overhead_ratio"] >= 1, 1 / frame["overhead_ratio"]).max()
+    """Return the largest difference between the baselines, and the largest noise."""
+    frame = data.control_df
+    distance = frame["ratio"].where(frame["ratio"] >= 1, 1 / frame["ratio"]).max()
     return {
         "comparisons": formats.count(len(frame)),
-        "alarms": f"{alarms} of {len(with_interval)}" if len(with_interval) else "none (no intervals)",
-        "expected_alarms": formats.significant(len(with_interval) * (1 - data.study.analysis.confidence), 2),
         "largest_ratio": formats.significant(distance),
+        "largest_noise": formats.significant(frame["noise_ratio"].max()),
+        "smallest_noise": formats.significant(frame["noise_ratio"].min()),
+    }
+
+
+def _gate(data: ReportData) -> str:
+    """Return what the gate says: "yes", "no", "unknown", or nothing without one."""
+    return str(data.gate_df["passed"].iloc[0]) if len(data.gate_df) else ""
+
+
+def _gate_values(data: ReportData) -> dict[str, str]:
+    """Return how often the A/A control raised a false alarm, and whether it does so by chance."""
+    row = data.gate_df.iloc[0]
+    return {
+        "alarms": f"{int(row['rejected'])} of {int(row['tests'])}",
+        "expected": formats.significant(row["tests"] * row["alpha"], 2),
+        "p": formats.p_value(row["p_value"]),
+        "p_min": formats.p_value(row["p_min"]),
+        "alpha": formats.level(row["alpha"]),
+    }
+
+
+def _counts(data: ReportData) -> dict[str, str]:
+    """Return how many intervals exclude one, and how many would by chance."""
+    frame = typical_overheads(data)
+    frame = frame[frame["ratio_low"].notna()]
+    excluding = int(((frame["ratio_low"] > 1) | (frame["ratio_high"] < 1)).sum())
+    claims = int(frame["verdict"].isin(["slower", "faster"]).sum())
+    return {
+        "intervals": formats.count(len(frame)),
+        "excluding_one": formats.count(excluding),
+        "expected": formats.significant(len(frame) * (1 - data.study.analysis.confidence), 2),
+        "claims": formats.count(claims),
+    }
+
+
+def _distances(data: ReportData) -> dict[str, str]:
+    """Return what the tests on whole distributions found, and what they can find."""
+    frame = data.distances_df
+    arms = frame[(frame["mesh"] != "baseline") & frame["ks_d"].notna()]
+    return {
+        "p_min": formats.p_value(arms["p_min"].max()),
+        "relabellings": formats.count(arms["n_relabellings"].max()),
+        "different": formats.count((arms["verdict"] == "different").sum()),
+        "compared": formats.count(len(arms)),
     }

@@ -1,0 +1,37 @@
+"""From runs to results: which runs count, which blocks are complete, and the tables that the report is made of.
+
+The statistics themselves are in :mod:`meshperf.statistics`; here runs are chosen, matched by block and labelled. Each
+function takes frames of one campaign (:mod:`meshperf.frames`) and its study, and returns one frame.
+
+================  ====================================================================================
+module            contents
+================  ====================================================================================
+``runtable``      the histograms of all runs on one grid
+``shared``        order of arms and quantiles, random generators, warnings as text
+``pairing``       which blocks of an arm and its control are compared
+``cells``         latency of each arm at each rate
+``control``       the two baselines of each block against each other: noise floor and gate
+``comparisons``   overhead of quantiles, with its families of tests and its verdicts
+``distances``     whole distributions: Kolmogorov–Smirnov D, tail, Wasserstein, shift function
+``ranks``         order of the arms, ties shown as ties
+``resources``     CPU and memory against the baseline
+================  ====================================================================================
+"""
+
+from meshperf.analysis.cells import cells_df
+from meshperf.analysis.comparisons import comparisons_df
+from meshperf.analysis.control import control_df, gate_df
+from meshperf.analysis.distances import distances_df, shifts_df
+from meshperf.analysis.ranks import ranks_df
+from meshperf.analysis.resources import resource_comparisons_df
+
+__all__ = [
+    "cells_df",
+    "comparisons_df",
+    "control_df",
+    "distances_df",
+    "gate_df",
+    "ranks_df",
+    "resource_comparisons_df",
+    "shifts_df",
+]
