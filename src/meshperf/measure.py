@@ -18,6 +18,7 @@ from meshperf import campaign, provenance, quality, resources, runs, slices, sto
 from meshperf.design import RunKey, run_keys, schedule
 from meshperf.errors import MeshperfError
 from meshperf.loadgen import access_log, fortio
+from meshperf.meshes import credentials
 from meshperf.paths import cache_dir
 from meshperf.study import Study, load_study
 from meshperf.testbed import proof as proofs
@@ -124,20 +125,13 @@ class _Attempt:
         lap("ensure_s")
         # Fortio appends, so each attempt has a file of its own.
         log_path = f"{echo.DATA_DIR}/access-{self.key.target_rps}-{self.number}-{int(time.time())}.json"
-        warmup = (
-            fortio.build_argv(
-                load, target_rps=self.key.target_rps, url=deployed.url, duration_s=load.warmup_s
-            )
-            if load.warmup_s
-            else []
-        )
-        argv = fortio.build_argv(
-            load,
-            target_rps=self.key.target_rps,
-            url=deployed.url,
-            duration_s=load.duration_s,
-            access_log_path=log_path,
-        )
+        asked_for = {
+            "target_rps": self.key.target_rps,
+            "url": deployed.url,
+            "headers": deployed.request_headers,
+        }
+        warmup = fortio.build_argv(load, **asked_for, duration_s=load.warmup_s) if load.warmup_s else []
+        argv = fortio.build_argv(load, **asked_for, duration_s=load.duration_s, access_log_path=log_path)
         self.phase = "warm-up"
         _note(self.campaign_dir, self.key, self.started_utc, load.warmup_s + load.duration_s + load.timeout_s)
         if warmup:
@@ -206,8 +200,8 @@ class _Attempt:
             "load": {
                 "generator": "fortio",
                 "version": result.version,
-                "argv": argv,
-                "warmup_argv": warmup,
+                "argv": [credentials.redact(word) for word in argv],
+                "warmup_argv": [credentials.redact(word) for word in warmup],
                 "connections": load.connections,
                 "duration_s": load.duration_s,
                 "warmup_s": load.warmup_s,
@@ -253,13 +247,23 @@ class _Attempt:
             runs.SLICES: slices.to_csv_gz(counts, load.slice_s),
             runs.RESOURCES: resources.to_csv_gz(sampler.samples(), sampler.throttling()),
         }
+        if credentials.holds_token(output):
+            raise MeshperfError(
+                "fortio wrote the load's token into its result, which is kept untouched and published: "
+                "measure with a version of fortio that does not"
+            )
         runs.write_run(self.campaign_dir, self.key, files, record)
         self.progress(f"{self.key}: {judged.verdict}, {result.achieved_rps:.1f} RPS achieved")
         return record
 
     def broken(self, reason: str) -> dict[str, Any]:
         """Return the record of this attempt if it broke."""
-        return {"started_utc": self.started_utc, "ended_utc": _now(), "phase": self.phase, "reason": reason}
+        return {
+            "started_utc": self.started_utc,
+            "ended_utc": _now(),
+            "phase": self.phase,
+            "reason": credentials.redact(reason),
+        }
 
     def _ensure(self) -> proofs.Deployed:
         workload = self.study.workload

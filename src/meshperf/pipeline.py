@@ -80,11 +80,13 @@ def measure(
 def complete(study: Study) -> None:
     """Seal a campaign of which no run is missing, after taking what was measured off the cluster."""
     from meshperf import testbed
+    from meshperf.meshes import credentials
 
     campaign_dir = campaign.directory(study.campaign)
     if not runs.is_sealed(campaign_dir):
         testbed.clean(study)
         campaign.seal(campaign_dir)
+    credentials.forget(study.campaign)
 
 
 def unlock_stale(root: Path) -> bool:

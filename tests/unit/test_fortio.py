@@ -297,6 +297,7 @@ def test_the_command_line():
     }
     assert "-payload-size" not in argv
     assert "-access-log-file" not in argv
+    assert "-allow-initial-errors" not in argv
 
 
 def test_optional_parts_of_the_command_line():
@@ -314,6 +315,17 @@ def test_optional_parts_of_the_command_line():
     assert options["-access-log-format"] == "json"
     assert options["-labels"] == "a b"
     assert (options["-qps"], options["-t"]) == ("12.5", "100000s")
+
+
+def test_headers_are_given_to_every_request():
+    given = {"Authorization": "Bearer x", "A": "b"}
+    argv = fortio.build_argv(load(), target_rps=1, url="u", duration_s=1, headers=given)
+    assert argv[-7:] == ["-H", "Authorization: Bearer x", "-H", "A: b", "-json", "-", "u"]
+    single = fortio.build_single_argv("u", {"A": "b"}, timeout_s=3)
+    assert single[-5:] == ["-H", "A: b", "-json", "-", "u"]
+    options = dict(itertools.pairwise(single))
+    assert (options["-n"], options["-c"], options["-timeout"]) == ("1", "1", "3s")
+    assert "-allow-initial-errors" in single
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ class _Arm(Mesh):
     name = "some"
     sidecar = "proxy"
 
-    def __init__(self, protocol, tls=True, encrypts=False):
-        self._protocol, self._tls, self._encrypts = protocol, tls, encrypts
+    def __init__(self, protocol, tls=True, encrypts=False, decides=False):
+        self._protocol, self._tls, self._encrypts, self._decides = protocol, tls, encrypts, decides
 
     def encrypts_packets(self, configuration):
         return self._encrypts
@@ -36,10 +36,13 @@ class _Arm(Mesh):
     def expects_tls(self, configuration):
         return self._tls
 
+    def decides(self, configuration):
+        return self._decides
 
-def _failed(protocol, client, server, sent=SENT, tls=True, before=NONE, sidecars=BOTH):
+
+def _failed(protocol, client, server, sent=SENT, tls=True, before=NONE, sidecars=BOTH, decides=False):
     checks = check_path(
-        _Arm(protocol, tls),
+        _Arm(protocol, tls, decides=decides),
         "any",
         sidecars,
         {"client": before, "server": before},
@@ -55,6 +58,18 @@ def test_what_fortio_sent_is_read_from_its_result():
     assert sent_by(result, payload_bytes=0) == Sent(808, 8, 808 * 18, 60000)
     assert sent_by(result, payload_bytes=100).request_bytes == 808 * 118
     assert sent_by(replace(result, sockets=11), payload_bytes=0).connections == 11
+
+
+def test_a_policy_must_have_decided_on_every_request():
+    # 44 requests; one percent of them, or one, may be a moment behind.
+    name = "the policy decided on every request"
+    for allowed, failed in ((44, []), (43, []), (42, [name]), (0, [name])):
+        assert _failed("http", HTTP, replace(HTTP, allowed=allowed), decides=True) == failed
+    # The client's proxy decides nothing, and neither does one without a policy.
+    assert _failed("http", replace(HTTP, allowed=44), HTTP, decides=True) == [name]
+    assert _failed("http", HTTP, HTTP) == []
+    earlier = replace(NONE, allowed=100)
+    assert _failed("http", HTTP, replace(HTTP, allowed=144), decides=True, before=earlier) == []
 
 
 def test_a_load_handled_as_declared_passes():

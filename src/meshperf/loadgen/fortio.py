@@ -458,6 +458,8 @@ def build_argv(
     duration_s: float,
     access_log_path: str | None = None,
     labels: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    allow_initial_errors: bool = False,
 ) -> list[str]:
     """Command line of one fortio run: constant rate, staggered connections, no catching up.
 
@@ -473,6 +475,10 @@ def build_argv(
         Where fortio logs every request, in the client's file system.
     labels : str, optional
         Kept by fortio in its result.
+    headers : mapping of str to str, optional
+        Of every request. Fortio keeps them out of its result and its access log.
+    allow_initial_errors : bool
+        Whether fortio goes on if the unrecorded first requests fail.
 
     Returns
     -------
@@ -489,9 +495,21 @@ def build_argv(
         argv += ["-payload-size", str(load.payload_bytes)]
     if access_log_path is not None:
         argv += ["-access-log-file", access_log_path, "-access-log-format", "json"]
+    if allow_initial_errors:
+        argv.append("-allow-initial-errors")
     if labels is not None:
         argv += ["-labels", labels]
-    return [*argv, "-json", "-", url]
+    return [*argv, *_header_options(headers or {}), "-json", "-", url]
+
+
+def build_single_argv(url: str, headers: Mapping[str, str], timeout_s: float) -> list[str]:
+    """Command line that sends one request, and one before it, and does not mind how they are answered."""
+    argv = ["fortio", "load", "-quiet", "-log-errors=false", "-allow-initial-errors", "-c", "1", "-n", "1"]
+    return [*argv, "-timeout", f"{_plain(timeout_s)}s", *_header_options(headers), "-json", "-", url]
+
+
+def _header_options(headers: Mapping[str, str]) -> list[str]:
+    return [word for name, value in headers.items() for word in ("-H", f"{name}: {value}")]
 
 
 def planned_requests(target_rps: float, duration_s: float, connections: int) -> int:

@@ -7,7 +7,7 @@ all.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -41,6 +41,28 @@ class Setting:
     namespace: str
     image_source: str
     campaign: str = "none"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One request that shows whether a policy is on: what it carries, and how it must be answered.
+
+    Attributes
+    ----------
+    name : str
+        What is shown if the answer is as it must be.
+    statuses : frozenset of int
+        HTTP statuses of which the answer must have one.
+    headers : mapping of str to str
+        Of the request; they may hold secrets.
+    path : str
+        Relative to where the load goes.
+    """
+
+    name: str
+    statuses: frozenset[int]
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    path: str = ""
 
 
 class PodReader(Protocol):
@@ -87,6 +109,8 @@ class ProxyCounters:
         Packets that passed it towards the service. Only read where it handles IP.
     encrypted_packets : int
         Packets that left or reached its node encrypted below TCP, as by WireGuard or IPsec.
+    allowed : int
+        Requests that the arm's policy let pass. Only read where one decides on every request.
     """
 
     requests: int
@@ -97,6 +121,7 @@ class ProxyCounters:
     response_bytes: int = 0
     packets: int = 0
     encrypted_packets: int = 0
+    allowed: int = 0
 
 
 class Mesh(Protocol):
@@ -201,6 +226,24 @@ class Mesh(Protocol):
         string stands for the namespace of the workloads.
         """
         return {}
+
+    def request_headers(self, setting: Setting) -> Mapping[str, str]:
+        """Return the headers that every request of the load carries, such as a token; none by default.
+
+        They are not recorded.
+        """
+        return {}
+
+    def decides(self, configuration: str) -> bool:
+        """Return whether a policy at the server's proxy decides on every request; not by default.
+
+        The server's `ProxyCounters.allowed` must then count them.
+        """
+        return False
+
+    def trials(self, setting: Setting) -> Sequence[Trial]:
+        """Return requests that show that a policy is on, sent besides the load; none by default."""
+        return ()
 
     def other_sidecars(self, configuration: str) -> Sequence[str]:
         """Return the names of containers, besides the proxy, that the arm adds to pods; none by default."""

@@ -96,6 +96,8 @@ def check_path(
         checks.insert(
             0, Check("sidecars present", all(sidecars.values()), f"{mesh.sidecar} in {dict(sidecars)}")
         )
+    if mesh.decides(configuration):
+        checks.append(_decision_check(passed["server"], sent))
     if protocol != "ip":
         checks.append(_tls_check(mesh.expects_tls(configuration), after))
     if mesh.encrypts_packets(configuration):
@@ -149,6 +151,12 @@ def _packet_checks(name: str, field: str, passed: Mapping[str, ProxyCounters], s
         detail = f"{seen} counted, at least {sent.requests} sent"
         checks.append(Check(name.format(role), seen >= sent.requests, detail))
     return checks
+
+
+def _decision_check(passed: ProxyCounters, sent: Sent) -> Check:
+    close = abs(passed.allowed - sent.requests) <= max(1, COUNT_TOLERANCE * sent.requests)
+    detail = f"{passed.allowed} let pass by it, {sent.requests} sent"
+    return Check("the policy decided on every request", close, detail)
 
 
 def _tls_check(expected: bool, after: Mapping[str, ProxyCounters]) -> Check:

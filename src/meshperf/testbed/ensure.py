@@ -93,7 +93,7 @@ def ensure(
     present = cluster.get("v1", "Namespace", namespace)
     annotations = ((present or {}).get("metadata", {}).get("annotations")) or {}
     if annotations.get(STATE_ANNOTATION) == wanted and (pods := _healthy_pods(cluster, namespace)):
-        return Deployed(mesh, configuration, namespace, *pods, fresh=False, install_s={})
+        return Deployed(mesh, setting, *pods, fresh=False, install_s={})
 
     control_plane = [m for m in control_plane if not _is_shared(cluster, m)]
     _refuse_foreign(cluster, [*control_plane, _namespace(namespace, {})])
@@ -124,7 +124,7 @@ def ensure(
         cluster.wait_for_rollout("Deployment", namespace, name, timeout_s)
     pods = cluster.wait("both pods ready", lambda: _healthy_pods(cluster, namespace), timeout_s)
     clock.lap("workloads")
-    deployed = Deployed(mesh, configuration, namespace, *pods, fresh=True, install_s=parts)
+    deployed = Deployed(mesh, setting, *pods, fresh=True, install_s=parts)
     proof.probe(cluster, deployed)
     clock.lap("proof")
     cluster.apply([_owned(_namespace(namespace, labels, {**enrolment, STATE_ANNOTATION: wanted}))])

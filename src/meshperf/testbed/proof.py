@@ -4,10 +4,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+from urllib.parse import urljoin
 
 from meshperf.errors import MeshperfError
 from meshperf.loadgen import fortio
-from meshperf.meshes.base import REDIRECTED, Mesh, ProxyCounters
+from meshperf.meshes import credentials
+from meshperf.meshes.base import REDIRECTED, Mesh, ProxyCounters, Setting, Trial
 from meshperf.testbed.checks import ROLES, Check, Sent, check_path, counted, sent_by
 from meshperf.testbed.client import Cluster, InfrastructureError
 from meshperf.workloads import echo
@@ -16,6 +18,8 @@ from meshperf.workloads import echo
 COUNTERS_SETTLE_S = 5
 #: For one page of a proxy's statistics.
 READ_TIMEOUT_S = 10
+#: For the few requests of a proof.
+SEND_TIMEOUT_S = 30
 PROBE_RPS = 160
 PROBE_DURATION_S = 0.25
 
@@ -108,6 +112,10 @@ class Deployed:
 
     Attributes
     ----------
+    mesh : Mesh
+        What is deployed, and `setting` how.
+    setting : Setting
+        What its manifests were made from.
     client, server : dict
         The two pods as the API server describes them.
     fresh : bool
@@ -117,17 +125,31 @@ class Deployed:
     """
 
     mesh: Mesh
-    configuration: str
-    namespace: str
+    setting: Setting
     client: dict
     server: dict
     fresh: bool
     install_s: Mapping[str, float]
 
     @property
+    def configuration(self) -> str:
+        """The configuration of the arm."""
+        return self.setting.configuration
+
+    @property
+    def namespace(self) -> str:
+        """Where the workloads are."""
+        return self.setting.namespace
+
+    @property
     def url(self) -> str:
         """Where the load generator sends its requests."""
         return self.mesh.url(self.configuration)
+
+    @property
+    def request_headers(self) -> Mapping[str, str]:
+        """What each request of the load carries; it may be secret."""
+        return self.mesh.request_headers(self.setting)
 
     @property
     def sidecars(self) -> tuple[str, ...]:
@@ -187,17 +209,22 @@ def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
         If they do not take the path that the arm claims within `timeout_s`: each failed check is named.
     """
     deadline = time.monotonic() + timeout_s
-    argv = fortio.build_argv(_PROBE_LOAD, target_rps=PROBE_RPS, url=deployed.url, duration_s=PROBE_DURATION_S)
+    argv = fortio.build_argv(
+        _PROBE_LOAD,
+        target_rps=PROBE_RPS,
+        url=deployed.url,
+        duration_s=PROBE_DURATION_S,
+        headers=deployed.request_headers,
+        allow_initial_errors=True,
+    )
     while True:
         before = read_counters(cluster, deployed)
         try:
-            output, _ = cluster.execute(
-                deployed.namespace, deployed.pod_name("client"), echo.CONTAINER, argv, 30
-            )
-            result = fortio.read_result(output)
+            result = fortio.read_result(_send(cluster, deployed, argv))
             failed = result.n - result.return_codes.get("200", 0)
             proof = prove(cluster, deployed, before, sent_by(result, _PROBE_LOAD.payload_bytes))
-            trouble = f"{failed} of {result.n} requests failed" if failed else ""
+            codes = ", ".join(sorted(code for code in result.return_codes if code != "200"))
+            trouble = f"{failed} of {result.n} requests failed (HTTP {codes})" if failed else ""
         except InfrastructureError:
             raise
         except MeshperfError as error:  # a proxy may refuse its first connections
@@ -211,7 +238,7 @@ def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
             )
             raise UnprovenState(
                 f"{deployed.mesh.name}/{deployed.configuration} is installed but not in the state it claims, "
-                f"so it is not measured ({seen})"
+                f"so it is not measured ({credentials.redact(seen)})"
             )
         time.sleep(0.2)
 
@@ -250,6 +277,8 @@ def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounte
         if all(check.passed for check in checks) or time.monotonic() > deadline:
             break
         time.sleep(0.1)
+    # After the counters are read, so that these requests are not among those of the load.
+    checks += tuple(_try(cluster, deployed, trial) for trial in mesh.trials(deployed.setting))
     as_declared = all(check.passed for check in checks if check.name.startswith("handled as"))
     return Proof(
         sent,
@@ -303,6 +332,22 @@ def _readers(cluster: Cluster, deployed: Deployed) -> dict[str, _PodReader]:
 
 def _annotation(pod: Mapping[str, Any], key: str) -> str | None:
     return (pod["metadata"].get("annotations") or {}).get(key)
+
+
+def _try(cluster: Cluster, deployed: Deployed, trial: Trial) -> Check:
+    """Send one request besides the load and return whether it was answered as it must be."""
+    url = urljoin(deployed.url, trial.path)
+    argv = fortio.build_single_argv(url, trial.headers, _PROBE_LOAD.timeout_s)
+    (status,) = fortio.read_result(_send(cluster, deployed, argv)).return_codes
+    wanted = " or ".join(str(number) for number in sorted(trial.statuses))
+    detail = f"{status} instead of {wanted}" if int(status) not in trial.statuses else f"HTTP {status}"
+    return Check(trial.name, int(status) in trial.statuses, detail)
+
+
+def _send(cluster: Cluster, deployed: Deployed, argv: list[str]) -> bytes:
+    """Run the load generator in the client's pod and return its result."""
+    pod = deployed.pod_name("client")
+    return cluster.execute(deployed.namespace, pod, echo.CONTAINER, argv, SEND_TIMEOUT_S)[0]
 
 
 def _containers(pod: Mapping[str, Any]) -> list[str]:
