@@ -15,6 +15,7 @@ import yaml
 
 from meshperf import campaign, frames, runs
 from meshperf.measure import measure_run
+from meshperf.meshes import credentials
 from meshperf.study import load_study
 from meshperf.testbed.embedded import cluster as embedded
 
@@ -24,7 +25,7 @@ STUDY = {
     "title": "A study that is as small as one can be",
     "seed": 1,
     "testbed": {"kind": "auto", "context": None},
-    "arms": [{"mesh": "istio", "configurations": ["mtls"]}],
+    "arms": [{"mesh": "istio", "configurations": ["jwt-mesh"]}],  # mutual TLS, and a secret to keep
     "target_rps": [100, 200],
     "blocks": 1,
     "makeup_blocks": 0,
@@ -81,6 +82,9 @@ def test_a_study_is_measured_sealed_and_read(clean_testbed, study_path, tmp_path
     # The result is byte for byte what the load generator wrote: it ends as Go's encoder ends it.
     raw = (runs.run_dir(campaign_dir, next(runs.iter_keys(campaign_dir))) / runs.RESULT).read_bytes()
     assert raw.startswith(b"{") and json.loads(raw)["RunType"] == "HTTP"
+    meshed = [record for record in records if record["key"]["mesh"] == "istio"]
+    assert all("Authorization: Bearer <token>" in record["load"]["argv"] for record in meshed)
+    assert not [path for path in campaign_dir.rglob("*.json") if credentials.holds_token(path.read_bytes())]
 
 
 def _kill_tree(process):

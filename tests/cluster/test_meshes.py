@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -40,6 +41,12 @@ def _without_permission(cluster, deployed, monkeypatch):
     cluster.delete(cluster.list_objects("access.smi-spec.io/v1alpha3", "TrafficTarget", deployed.namespace))
 
 
+def _with_another_campaigns_tokens(cluster, deployed, monkeypatch):
+    """Send tokens that the policy does not know."""
+    headers = deployed.mesh.request_headers(replace(deployed.setting, campaign="another"))
+    monkeypatch.setattr(type(deployed.mesh), "request_headers", lambda mesh, setting: headers)
+
+
 def _around_the_proxies(cluster, deployed, monkeypatch):
     """Let the load end where it starts: the client's pod answers it too."""
     url = f"http://127.0.0.1:{echo.PORT}/"
@@ -51,10 +58,13 @@ def _around_the_proxies(cluster, deployed, monkeypatch):
 SPOILED = {
     ("istio", "basic"): (_with_policies_of("mtls"), "no connection is TLS"),
     ("istio", "mtls"): (_with_policies_of("basic"), "every connection is TLS"),
+    ("istio", "jwt-mesh"): (_with_another_campaigns_tokens, "requests failed (HTTP 403)"),
+    ("istio", "jwt-envoy"): (_with_another_campaigns_tokens, "requests failed (HTTP 403)"),
+    ("istio", "jwt-opa"): (_with_another_campaigns_tokens, "requests failed (HTTP 403)"),
     ("kuma", "basic"): (_with_policies_of("mtls"), "no connection is TLS"),
     ("kuma", "mtls"): (_with_policies_of("basic"), "every connection is TLS"),
-    ("osm", "mtls"): (_without_permission, "Aborting because of error"),
-    ("osm", "mtls-smi"): (_without_permission, "Aborting because of error"),
+    ("osm", "mtls"): (_without_permission, "requests failed"),
+    ("osm", "mtls-smi"): (_without_permission, "requests failed"),
 }
 OTHERWISE_SPOILED = (_around_the_proxies, "passed the client's proxy")
 
@@ -110,7 +120,11 @@ def test_an_arm_is_proven_caught_when_wrong_and_removed(
     assert shown.passed and record["sidecar"] == {"client": True, "server": True}
     encrypted = deployed.mesh.expects_tls(configuration)
     assert (record["tls"]["handshakes"] > 0) is encrypted
-    load = ["fortio", "load", "-quiet", "-qps", "50", "-n", "20", "-c", "2", "-payload", MARKER, deployed.url]
+    headers = [
+        word for name, value in deployed.request_headers.items() for word in ("-H", f"{name}: {value}")
+    ]
+    load = ["fortio", "load", "-quiet", "-qps", "50", "-n", "20", "-c", "2", "-payload", MARKER, *headers]
+    load.append(deployed.url)
     with wire.watched(MARKER) as seen:
         cluster.execute(deployed.namespace, deployed.pod_name("client"), echo.CONTAINER, load, 30)
     assert seen["packets"] > 20, "the test does not see the load"

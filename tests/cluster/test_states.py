@@ -2,6 +2,7 @@
 
 import pytest
 
+from meshperf.meshes import istio_policies
 from meshperf.meshes.base import Setting
 from meshperf.meshes.istio import Istio
 from meshperf.testbed import proof
@@ -114,6 +115,24 @@ def test_a_port_that_looks_like_tcp_is_refused(clean_testbed, bring, monkeypatch
     monkeypatch.setattr(echo, "manifests", as_tcp)
     with pytest.raises(proof.UnprovenState, match="handled as HTTP"):
         bring("istio", "basic")
+
+
+def test_a_load_that_lost_its_token_is_refused(clean_testbed, bring, monkeypatch, impatient):
+    monkeypatch.setattr(Istio, "request_headers", lambda self, setting: {})
+    with pytest.raises(proof.UnprovenState, match=r"requests failed \(HTTP 403\)"):
+        bring("istio", "jwt-mesh")
+
+
+def test_a_policy_that_asks_for_no_token_is_refused(clean_testbed, bring, monkeypatch, impatient):
+    # The mistake that leaves a benchmark without what it is to measure: tokens are checked where there are some.
+    real = istio_policies.token_policies
+    monkeypatch.setattr(
+        istio_policies,
+        "token_policies",
+        lambda setting: [m for m in real(setting) if m["kind"] != "AuthorizationPolicy"],
+    )
+    with pytest.raises(proof.UnprovenState, match="a request without a token is refused: 200 instead of 401"):
+        bring("istio", "jwt-mesh")
 
 
 def test_mtls_turned_off_behind_our_back_is_noticed(clean_testbed, bring, impatient):

@@ -36,7 +36,11 @@ class Support:
 MESHES: dict[str, Support] = {
     "baseline": Support("meshperf.meshes.baseline:Baseline", ("none",), ("none",)),
     "envoy-static": Support("meshperf.meshes.envoy_static:EnvoyStatic", ("basic", "mtls"), ("basic", "mtls")),
-    "istio": Support("meshperf.meshes.istio:Istio", ("basic", "mtls"), ("basic", "mtls")),
+    "istio": Support(
+        "meshperf.meshes.istio:Istio",
+        ("basic", "mtls", "jwt-mesh", "jwt-envoy", "jwt-opa"),
+        ("basic", "mtls", "jwt-mesh", "jwt-envoy", "jwt-opa"),
+    ),
     "kuma": Support("meshperf.meshes.kuma:Kuma", ("basic", "mtls"), ("basic", "mtls")),
     "osm": Support("meshperf.meshes.osm:Osm", ("mtls", "mtls-smi"), ("mtls", "mtls-smi")),
 }

@@ -1,16 +1,23 @@
 """Istio with sidecars, rendered by its own ``istioctl``.
 
-Configurations: ``basic`` is sidecars without TLS between them, ``mtls`` is mutual TLS required of every request.
+Configurations: ``basic`` is sidecars without TLS between them, ``mtls`` is mutual TLS required of every request. Each
+of the others is ``mtls`` and one thing more: with ``jwt-mesh``, ``jwt-envoy`` and ``jwt-opa`` the server's sidecar
+refuses requests without a valid token, which Istio's policy, Envoy's own filter, or OPA beside the service checks.
 On the embedded cluster the sidecar's Envoy is the vanilla build, which lacks Istio's own extensions (telemetry, ALPN,
 metadata exchange), so these are off there; with images from the registry nothing is turned off.
 """
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 
-from meshperf.meshes.base import Manifest, Mesh, PodReader, ProxyCounters, Setting
+from meshperf.meshes import credentials, istio_policies
+from meshperf.meshes.base import Manifest, Mesh, PodReader, ProxyCounters, Setting, Trial
 from meshperf.meshes.istio_sidecar import (
     COUNTED,
+    EXT_AUTHZ,
+    JWT_AUTHN,
+    RBAC,
     REGISTRY_HUB,
     REGISTRY_TAG,
     VERSION,
@@ -21,6 +28,7 @@ from meshperf.meshes.istio_sidecar import (
 from meshperf.meshes.rendering import render
 from meshperf.testbed.embedded.builds import ENVOY_VERSION, Program, Progress, build
 from meshperf.testbed.embedded.images import Image
+from meshperf.workloads import opa
 
 PILOT_DISCOVERY = Program(
     "pilot-discovery", "istio", "istio.io/istio/pilot/cmd/pilot-discovery", VERSION_VARIABLES
@@ -38,6 +46,8 @@ _VANILLA_ENVOY_SETTINGS = (
     "values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false",
     "values.pilot.env.PILOT_ENABLE_METADATA_EXCHANGE=false",
 )
+#: Configuration -> the filter of the server's sidecar that decides on requests.
+_DECIDERS = {"jwt-mesh": RBAC, "jwt-envoy": JWT_AUTHN, "jwt-opa": EXT_AUTHZ}
 
 
 class Istio(Mesh):
@@ -52,7 +62,11 @@ class Istio(Mesh):
         """Return the control plane and the sidecar, the latter with vanilla Envoy."""
         discovery = "/usr/local/bin/pilot-discovery"
         pilot = {discovery[1:]: build(PILOT_DISCOVERY, progress)}
-        return (Image(f"localhost/pilot:{VERSION}", pilot, (discovery,), "1337"), sidecar_image(progress))
+        return (
+            Image(f"localhost/pilot:{VERSION}", pilot, (discovery,), "1337"),
+            sidecar_image(progress),
+            *((opa.image(progress),) if configuration == "jwt-opa" else ()),
+        )
 
     def control_plane(self, configuration: str, image_source: str) -> Sequence[Manifest]:
         """Return ``istioctl manifest generate``'s output, rendered once per set of settings."""
@@ -60,6 +74,8 @@ class Istio(Mesh):
             settings = (*_SETTINGS, "hub=localhost", f"tag={VERSION}", *_VANILLA_ENVOY_SETTINGS)
         else:
             settings = (*_SETTINGS, f"hub={REGISTRY_HUB}", f"tag={REGISTRY_TAG}")
+        if configuration == "jwt-opa":
+            settings += tuple(istio_policies.opa_provider())
         options = tuple(word for setting in settings for word in ("--set", setting))
         return render(ISTIOCTL, "manifest", "generate", *options)
 
@@ -69,35 +85,67 @@ class Istio(Mesh):
 
     def pod_annotations(self, configuration: str) -> Mapping[str, str]:
         """Return the proxy's settings: start before the application, and count what the proof reads."""
+        decider = _DECIDERS.get(configuration)
+        more = [f".*{decider.statistic}"] if decider else []
         config = {
             "holdApplicationUntilProxyStarts": True,
-            "proxyStatsMatcher": {"inclusionRegexps": list(COUNTED)},
+            "proxyStatsMatcher": {"inclusionRegexps": [*COUNTED, *more]},
         }
         return {"proxy.istio.io/config": json.dumps(config, sort_keys=True)}
 
     def policies(self, setting: Setting) -> Sequence[Manifest]:
-        """Return the PeerAuthentication that requires or forbids mutual TLS; clients follow it (auto mTLS)."""
-        mode = "STRICT" if self.expects_tls(setting.configuration) else "DISABLE"
-        return [
-            {
-                "apiVersion": "security.istio.io/v1",
-                "kind": "PeerAuthentication",
-                "metadata": {"name": "default", "namespace": setting.namespace},
-                "spec": {"mtls": {"mode": mode}},
-            }
-        ]
+        """Return what requires or forbids mutual TLS, and the configuration's own policy."""
+        encrypted = self.expects_tls(setting.configuration)
+        tokens = istio_policies.token_policies(setting) if _has_tokens(setting.configuration) else []
+        return [istio_policies.peer_authentication(setting.namespace, encrypted), *tokens]
+
+    def adapt(self, workloads: Sequence[Manifest], setting: Setting) -> Sequence[Manifest]:
+        """Return the workloads, with OPA beside the service where it decides."""
+        if setting.configuration != "jwt-opa":
+            return workloads
+        adapted = copy.deepcopy(list(workloads))
+        for manifest in adapted:
+            if (manifest["kind"], manifest["metadata"]["name"]) == ("Deployment", "server"):
+                opa.add_to(manifest["spec"]["template"]["spec"], setting.image_source)
+        return adapted
 
     def leftovers(self) -> Sequence[tuple[str, str, Mapping[str, str]]]:
         """Return the root certificates that istiod puts into every namespace."""
         return [("v1", "ConfigMap", {"istio.io/config": "true"})]
 
     def expects_tls(self, configuration: str) -> bool:
-        """Return True for ``mtls``."""
-        return configuration == "mtls"
+        """Return True for all but ``basic``."""
+        return configuration != "basic"
+
+    def request_headers(self, setting: Setting) -> Mapping[str, str]:
+        """Return the campaign's token where one is asked for."""
+        if not _has_tokens(setting.configuration):
+            return {}
+        return _authorization(credentials.of_campaign(setting.campaign).token)
+
+    def decides(self, configuration: str) -> bool:
+        """Return True where tokens are checked."""
+        return configuration in _DECIDERS
+
+    def trials(self, setting: Setting) -> Sequence[Trial]:
+        """Return requests with a valid token, without one, and with one of a key that nobody trusts."""
+        if not _has_tokens(setting.configuration):
+            return ()
+        issued = credentials.of_campaign(setting.campaign)
+        refused = frozenset({401, 403})
+        return (
+            Trial("a valid token is accepted", frozenset({200}), _authorization(issued.token)),
+            Trial("a request without a token is refused", refused),
+            Trial("a token of another key is refused", refused, _authorization(issued.foreign_token)),
+        )
+
+    def other_sidecars(self, configuration: str) -> Sequence[str]:
+        """Return OPA where it decides."""
+        return (opa.CONTAINER,) if configuration == "jwt-opa" else ()
 
     def read_counters(self, reader: PodReader, configuration: str, role: str) -> ProxyCounters:
         """Return Envoy's counters for port 8080: outbound at the client, inbound at the server."""
-        return read_sidecar(reader, role)
+        return read_sidecar(reader, role, _DECIDERS.get(configuration))
 
     def versions(self, image_source: str) -> Mapping[str, str]:
         """Return Istio's version, and Envoy's where it is not Istio's own build."""
@@ -106,9 +154,25 @@ class Istio(Mesh):
         return {"mesh": VERSION, "envoy": f"{ENVOY_VERSION} (vanilla)", "module": "istio.io/istio"}
 
     def caveats(self, configuration: str, image_source: str) -> Sequence[str]:
-        """Return what vanilla Envoy leaves out on the embedded cluster."""
-        if image_source == "registry":
-            return ()
-        return (
-            f"Istio runs with vanilla Envoy {ENVOY_VERSION}, without Istio's own telemetry, ALPN and metadata exchange",
-        )
+        """Return what vanilla Envoy leaves out on the embedded cluster, and how tokens are checked."""
+        found = []
+        if image_source == "local":
+            missing = "without Istio's own telemetry, ALPN and metadata exchange"
+            found.append(f"Istio runs with vanilla Envoy {ENVOY_VERSION}, {missing}")
+        if configuration == "jwt-opa":
+            found.append(
+                f"tokens are checked by OPA {opa.VERSION}, asked over gRPC on the pod's loopback address"
+            )
+        if _has_tokens(configuration):
+            found.append(
+                "the signature (RS256, 2048 bits) is verified anew for every request: nothing is cached"
+            )
+        return tuple(found)
+
+
+def _has_tokens(configuration: str) -> bool:
+    return configuration.startswith("jwt-")
+
+
+def _authorization(token: str) -> Mapping[str, str]:
+    return {"Authorization": f"Bearer {token}"}

@@ -1,5 +1,7 @@
 """Istio's sidecar as a container: its image, its version, and how its counters are read."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from meshperf.meshes.base import PodReader, ProxyCounters
@@ -31,6 +33,31 @@ SIDECAR_IMAGES = {
 COUNTED = (".*stream_rq_total", ".*stream_cx_total", ".*ssl.handshake")
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """A counter of requests that one of Envoy's filters let pass.
+
+    Attributes
+    ----------
+    statistic : str
+        End of Envoy's own name of it.
+    series : str
+        Its name in Prometheus' format.
+    labels : mapping of str to str
+        Regular expressions of more labels than that of the listener.
+    """
+
+    statistic: str
+    series: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+#: Envoy's filters that decide on requests: for roles and principals, for tokens, and by asking another process.
+RBAC = Allowed("rbac.allowed", "envoy_http_rbac", {"authz_enforce_result": "allowed"})
+JWT_AUTHN = Allowed("jwt_authn.allowed", "envoy_http_jwt_authn_allowed")
+EXT_AUTHZ = Allowed("ext_authz.ok", "envoy_http_ext_authz_ok")
+
+
 def sidecar_image(progress: Progress) -> Image:
     """Return the sidecar's image for the embedded cluster, with vanilla Envoy."""
     bootstrap = go_module_dir("istio", "istio.io/istio") / "tools/packaging/common/envoy_bootstrap.json"
@@ -43,9 +70,25 @@ def sidecar_image(progress: Progress) -> Image:
     return Image(SIDECAR_IMAGES["local"], files, (agent,), debian=True)
 
 
-def read_sidecar(reader: PodReader, role: str) -> ProxyCounters:
-    """Return what Envoy has counted for port 8080, with statistics named and tagged as Istio does it."""
-    path = f"/stats/prometheus?usedonly&filter={quote('(stream_rq_total|stream_cx_total|ssl.handshake)')}"
+def read_sidecar(reader: PodReader, role: str, allowed: Allowed | None = None) -> ProxyCounters:
+    """Return what Envoy has counted for port 8080, with statistics named and tagged as Istio does it.
+
+    Parameters
+    ----------
+    reader : PodReader
+        Of the pod.
+    role : {"client", "server"}
+        Which side of the path the pod is on.
+    allowed : Allowed, optional
+        The filter that decides on requests, if the arm has one.
+    """
+    wanted = [
+        "stream_rq_total",
+        "stream_cx_total",
+        "ssl.handshake",
+        *([allowed.statistic] if allowed else []),
+    ]
+    path = f"/stats/prometheus?usedonly&filter={quote('({})'.format('|'.join(wanted)))}"
     text = reader.through_api_server(STATISTICS_PORT, path)
     direction = "outbound" if role == "client" else "inbound"
     cluster = rf"{direction}\|8080\|.*"
@@ -62,4 +105,7 @@ def read_sidecar(reader: PodReader, role: str) -> ProxyCounters:
         http_requests=total(text, "envoy_http_downstream_rq_total", http_conn_manager_prefix=manager),
         connections=connections,
         tls_handshakes=handshakes,
+        allowed=total(text, allowed.series, http_conn_manager_prefix=manager, **allowed.labels)
+        if allowed
+        else 0,
     )

@@ -61,9 +61,24 @@ CONFIGURATIONS: dict[str, tuple[str, str, tuple[str, float], bool]] = {
         True,
     ),
     "mtls-metrics": ("mTLS + metrics", "as mTLS, with request metrics recorded", ("#FFFFFF", 0.35), True),
-    "jwt-mesh": ("JWT (mesh)", "tokens checked by the mesh's own policy", ("#FFFFFF", 0.35), False),
-    "jwt-envoy": ("JWT (Envoy)", "tokens checked by an Envoy filter", ("#FFFFFF", 0.55), True),
-    "jwt-opa": ("JWT (OPA)", "tokens checked by Open Policy Agent", ("#000000", 0.7), True),
+    "jwt-mesh": (
+        "JWT (mesh)",
+        "as mTLS, and the mesh's own policy checks a token in every request",
+        ("#FFFFFF", 0.35),
+        False,
+    ),
+    "jwt-envoy": (
+        "JWT (Envoy)",
+        "as mTLS, and an Envoy filter checks a token in every request",
+        ("#FFFFFF", 0.55),
+        True,
+    ),
+    "jwt-opa": (
+        "JWT (OPA)",
+        "as mTLS, and Open Policy Agent beside the service checks a token in every request",
+        ("#000000", 0.7),
+        True,
+    ),
     "mtls-jwt": ("mTLS + JWT", "mutual TLS and tokens checked by the mesh", ("#000000", 0.3), True),
 }
 """Configuration -> printed name, what it is, tint of the mesh's colour (colour mixed in, share), filled marker."""

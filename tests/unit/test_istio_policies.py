@@ -1,0 +1,79 @@
+"""Istio's policies as data: each configuration is mutual TLS and one thing more."""
+
+import json
+
+import pytest
+
+from meshperf import meshes
+from meshperf.meshes import credentials
+from meshperf.meshes.base import Setting
+from meshperf.meshes.istio import Istio
+from meshperf.workloads import echo, opa
+
+LIMITS = {"server_limits": {}, "client_limits": {}, "server_node_selector": {}, "client_node_selector": {}}
+WITH_TOKENS = ("jwt-mesh", "jwt-envoy", "jwt-opa")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MESHPERF_CACHE", str(tmp_path))
+
+
+def _setting(configuration):
+    return Setting(configuration, "ns", "local", "a-campaign")
+
+
+def _policies(configuration):
+    return {m["kind"]: m for m in Istio().policies(_setting(configuration))}
+
+
+@pytest.mark.parametrize("configuration", [c for c in meshes.SUPPORTED["istio"] if c != "basic"])
+def test_every_configuration_but_basic_requires_mutual_tls(configuration):
+    assert Istio().expects_tls(configuration)
+    assert _policies(configuration)["PeerAuthentication"] == _policies("mtls")["PeerAuthentication"]
+    assert _policies(configuration)["PeerAuthentication"]["spec"] == {"mtls": {"mode": "STRICT"}}
+
+
+@pytest.mark.parametrize("configuration", WITH_TOKENS)
+def test_the_policy_holds_the_public_key_and_the_load_the_token(configuration):
+    issued = credentials.of_campaign("a-campaign")
+    manifests = json.dumps(Istio().policies(_setting(configuration)))
+    (key,) = json.loads(issued.jwks)["keys"]
+    assert key["n"] in manifests and "a-campaign" in manifests
+    assert not credentials.holds_token(manifests.encode()) and '\\"d\\"' not in manifests
+    assert Istio().request_headers(_setting(configuration)) == {"Authorization": f"Bearer {issued.token}"}
+    valid, without, foreign = Istio().trials(_setting(configuration))
+    assert (valid.statuses, without.statuses, foreign.statuses) == ({200}, {401, 403}, {401, 403})
+    assert without.headers == {} and foreign.headers["Authorization"].endswith(issued.foreign_token)
+    assert not credentials.holds_token(repr(valid).encode())
+
+
+def test_without_tokens_the_load_carries_nothing():
+    for configuration in ("basic", "mtls"):
+        assert Istio().request_headers(_setting(configuration)) == {}
+        assert not Istio().decides(configuration) and Istio().trials(_setting(configuration)) == ()
+
+
+def test_istios_own_policy_also_refuses_requests_without_any_token():
+    # A RequestAuthentication alone lets them pass (istio.io, "Authentication", request authentication).
+    found = _policies("jwt-mesh")
+    (rule,) = found["AuthorizationPolicy"]["spec"]["rules"]
+    assert found["AuthorizationPolicy"]["spec"]["action"] == "ALLOW"
+    assert rule == {"from": [{"source": {"requestPrincipals": ["https://meshperf.dev/load-generator"]}}]}
+    assert set(found) == {"PeerAuthentication", "RequestAuthentication", "AuthorizationPolicy"}
+
+
+def test_opa_is_beside_the_service_only_and_is_counted_with_its_sidecar():
+    workloads = echo.manifests("ns", "local", {}, placement="same-node", **LIMITS)
+    assert Istio().adapt(workloads, _setting("mtls")) == workloads
+    adapted = Istio().adapt(workloads, _setting("jwt-opa"))
+    names = {
+        m["metadata"]["name"]: [c["name"] for c in m["spec"]["template"]["spec"]["containers"]]
+        for m in adapted
+        if m["kind"] == "Deployment"
+    }
+    assert names == {"server": ["fortio", "opa"], "client": ["fortio"]}
+    assert Istio().other_sidecars("jwt-opa") == ("opa",) and Istio().other_sidecars("mtls") == ()
+    # On the loopback address only: nothing but the pod's own proxy can ask it.
+    (container,) = (c for c in adapted[3]["spec"]["template"]["spec"]["containers"] if c["name"] == "opa")
+    assert f"--set=plugins.envoy_ext_authz_grpc.addr=127.0.0.1:{opa.PORT}" in container["args"]
