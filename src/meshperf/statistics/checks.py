@@ -27,7 +27,7 @@ def robust_interval(d: ArrayLike) -> Interval:
     Notes
     -----
     The median is outside only when all blocks fall on one side of it, with probability 2 · 2^(−r): the sign test
-    turned round (Thompson 1936; Hahn & Meeker 1991, section 5.2). Exact for continuous distributions.
+    turned round (Thompson 1936; Hahn & Meeker 1991, chapter 5). Exact for continuous distributions.
     """
     d = block_values(d)
     r, nan = d.size, float("nan")
@@ -74,7 +74,7 @@ def prediction_interval(d: ArrayLike, *, n_new: int = 1, confidence: float = 0.9
 
     Notes
     -----
-    Hahn & Meeker (1991, section 4.7): the error of the mean measured and that of the mean to come add up. An interval
+    Hahn & Meeker (1991, chapter 4): the error of the mean measured and that of the mean to come add up. An interval
     of the *mean* would contain repetitions far less often than it says. Nothing that changes between campaigns but
     not between blocks (another node, another version) is in it.
     """

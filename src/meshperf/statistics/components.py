@@ -69,7 +69,7 @@ def variance_components(log_quantiles: ArrayLike, within_run: ArrayLike) -> Vari
 
     Notes
     -----
-    One-way random effects by the method of moments (Searle, Casella & McCulloch 1992, section 3.5):
+    One-way random effects by the method of moments (Searle, Casella & McCulloch 1992, chapter 3):
     E MS_within = σ²_deployment + σ²_run, E MS_between = k σ²_block + E MS_within. With few blocks the components are
     rough: the relative standard error of a mean square on ν degrees of freedom is √(2/ν).
     """

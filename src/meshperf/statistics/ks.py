@@ -158,7 +158,7 @@ def ad_distance(cdf: ArrayLike, baseline_cdf: ArrayLike) -> float:
     Returns
     -------
     float
-        ∫ (F̄₁ − F̄₀)²/(H (1 − H)) dH with H = (F̄₁ + F̄₀)/2, at least 0: the statistic of Pettitt (1976, equation 1) for
+        ∫ (F̄₁ − F̄₀)²/(H (1 − H)) dH with H = (F̄₁ + F̄₀)/2, at least 0: the statistic of Pettitt (1976) for
         equal sizes without its factor for the number of requests, which are no replicates.
     """
     arm, baseline = (mean.mean(axis=0) for mean in paired_cdfs(cdf, baseline_cdf))

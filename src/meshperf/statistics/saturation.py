@@ -176,7 +176,7 @@ def capacity_fit(achieved_rps: ArrayLike, log_p50: ArrayLike, *, confidence: flo
     Notes
     -----
     R(x) = R₀/(1 − x/μ) is the response time of one queue with exponential or processor-shared service (Kleinrock 1975,
-    section 3.2; Jain 1991, equation 31.5). Least squares on log R within each block; 1/μ is averaged over blocks with
+    section 3.2; Jain 1991, chapter 31). Least squares on log R within each block; 1/μ is averaged over blocks with
     Student's t and inverted, because a block without any bend has 1/μ = 0 and no finite μ (1/μ below 0 is let be: the
     latency falls with load). Lack of fit: what the blocks' residuals have in common at each level, against how they
     differ, F on (L − 2, (r − 1)(L − 2)) degrees of freedom after two parameters per block (Draper & Smith 1998,

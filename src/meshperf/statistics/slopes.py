@@ -128,7 +128,7 @@ def theil_sen(x: ArrayLike, y: ArrayLike) -> float:
 
     Notes
     -----
-    Theil (1950); Sen (1968, section 2.3) leaves out pairs of equal x. Of an even number the mean of the middle two.
+    Theil (1950); Sen (1968) leaves out pairs of equal x. Of an even number the mean of the middle two.
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if x.ndim != 1 or x.shape != y.shape or not np.isfinite(x).all() or not np.isfinite(y).all():
