@@ -102,6 +102,12 @@ def test_the_cubic_quantile_inverts_scipys_curve():
         assert best_log_quantile(cdf, edges, q) == pchip_log_quantile(cdf, edges, q)
 
 
+def test_a_run_with_more_requests_weighs_no_more():
+    # Pooled, the shares would be 9/1010, 110/1010 and 1: the run of 1000 requests alone.
+    cdf = run_cdfs([[9, 1, 0], [0, 100, 900]])
+    assert cdf.mean(axis=0) == pytest.approx([0.45, 0.55, 1.0])
+
+
 @pytest.mark.parametrize(
     "counts", [[[-1, 2]], [[np.nan, 1]], [[0, 0]], np.empty((2, 0)), np.zeros((2, 2, 2)), [[np.inf, 1]]]
 )

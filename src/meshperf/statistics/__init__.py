@@ -18,9 +18,10 @@ module              contents
 ``permutation``     tests by relabelling inside blocks
 ``power``           how many blocks a study needs
 ``saturation``      largest rate that still works, curve of a queue
-``simulate``        campaigns of known truth, to validate all of the above
+``simulate``        campaigns of known truth
 ``slopes``          CPU against rate and memory against time, one line per deployment or run
 ``steady``          warm-up and drift within a run
+``validation``      checks of all of this on simulated campaigns, and of the usual methods
 ==================  ==========================================================================
 
 Import what you need from the module that has it; this package imports nothing by itself.

@@ -7,6 +7,7 @@ pool of runs; a campaign draws runs from the pool and shifts them in log latency
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -191,10 +192,14 @@ class Simulator:
     pool_size: int = 200
     pool_seed: int = 20261121
 
+    @property
+    def pool(self) -> NDArray[np.float64]:
+        """CDFs of the baseline's runs before effects of blocks and runs, shape (pool_size, n_bins)."""
+        return _pool(self.pool_size, self.n_requests, self.pool_seed, False, 1.0)
+
     def _pools(self) -> tuple[NDArray, NDArray]:
         sizes = (self.pool_size, self.n_requests, self.pool_seed)
-        plain = _pool(*sizes, False, 1.0)
-        return plain, _pool(*sizes, self.scenario.hop, self.scenario.tail_ratio)
+        return self.pool, _pool(*sizes, self.scenario.hop, self.scenario.tail_ratio)
 
     def campaign(self, rng: np.random.Generator, n_blocks: int, n_arms: int = 1) -> Campaign:
         """Draw one campaign of `n_blocks` blocks with two baselines and `n_arms` equal arms each."""
@@ -285,13 +290,30 @@ def request_bootstrap_interval(
     low, high : float
         Percentile interval of the ratio at 95 %. It covers the truth in a few per cent of campaigns.
     """
+    return request_bootstrap_intervals(cdf, baseline_cdf, n_requests, (q,), rng, n_resamples)[q]
+
+
+def request_bootstrap_intervals(
+    cdf: NDArray[np.float64],
+    baseline_cdf: NDArray[np.float64],
+    n_requests: int,
+    quantiles: Sequence[float],
+    rng: np.random.Generator,
+    n_resamples: int = 200,
+) -> dict[float, tuple[float, float]]:
+    """Give the intervals of :func:`request_bootstrap_interval` of several quantiles, from the same resamples."""
     logs = []
     for curves in (cdf, baseline_cdf):
         mass = np.diff(curves.mean(axis=0), prepend=0.0).clip(0)
-        drawn = rng.multinomial(n_requests * len(curves), mass / mass.sum(), size=n_resamples)
-        logs.append(log_quantile(np.cumsum(drawn, axis=1) / drawn.sum(axis=1, keepdims=True), EDGES_S, q))
-    low, high = np.quantile(np.exp(logs[0] - logs[1]), [0.025, 0.975])
-    return float(low), float(high)
+        occupied = np.flatnonzero(mass)
+        near = slice(occupied[0], occupied[-1] + 1)
+        drawn = rng.multinomial(
+            n_requests * len(curves), mass[near] / mass[near].sum(), size=n_resamples
+        ).cumsum(axis=1)
+        edges_s = EDGES_S[occupied[0] : occupied[-1] + 2]
+        logs.append([log_quantile(drawn / drawn[:, -1:], edges_s, q) for q in quantiles])
+    ends = np.quantile(np.exp(np.subtract(*logs)), [0.025, 0.975], axis=1)
+    return {q: (float(low), float(high)) for q, low, high in zip(quantiles, *ends, strict=True)}
 
 
 def pooled_ks_rejects(
