@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from dataclasses import replace
 
 import psutil
@@ -11,6 +12,7 @@ import wire
 from meshperf import meshes
 from meshperf.meshes.base import Setting
 from meshperf.testbed import proof
+from meshperf.testbed.client import InfrastructureError
 from meshperf.testbed.embedded import node
 from meshperf.testbed.removal import remove_all
 from meshperf.workloads import echo
@@ -76,12 +78,24 @@ def _everything(cluster):
     for path in ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]:
         for resource in json.loads(cluster.get_raw(path))["resources"]:
             if "list" in resource["verbs"] and resource["name"] != "events":
-                items = json.loads(cluster.get_raw(f"{path}/{resource['name']}"))["items"]
+                items = _list(cluster, f"{path}/{resource['name']}")
                 found |= {
                     (path, resource["name"], item["metadata"].get("namespace"), item["metadata"]["name"])
                     for item in items
                 }
     return found
+
+
+def _list(cluster, path):
+    """Return the objects of a kind; one whose definition is new is busy for a moment."""
+    for _ in range(50):
+        try:
+            return json.loads(cluster.get_raw(path))["items"]
+        except InfrastructureError as error:
+            if "gave 429" not in str(error):
+                raise
+            time.sleep(0.1)
+    pytest.fail(f"{path} stays busy")
 
 
 def _rules(namespace):

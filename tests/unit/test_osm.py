@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import pytest
 
@@ -125,6 +126,18 @@ def test_all_is_allowed_or_only_what_a_policy_names(control_plane):
     (rule,) = target["spec"]["rules"]
     assert (rule["kind"], rule["name"]) == (routes["kind"], routes["metadata"]["name"])
     assert rule["matches"] == [match["name"] for match in routes["spec"]["matches"]]
+
+
+def test_the_proof_tries_a_path_that_no_policy_names():
+    routes, _ = Osm().policies(Setting("mtls-smi", NAMESPACE, "local"))
+    for configuration, statuses in (("mtls", {200}), ("mtls-smi", {403, 404})):
+        (trial,) = Osm().trials(Setting(configuration, NAMESPACE, "local"))
+        assert trial.statuses == statuses
+        # OSM matches paths in full.
+        named = [re.fullmatch(match["pathRegex"], f"/{trial.path}") for match in routes["spec"]["matches"]]
+        assert named == [None]
+    assert [Osm().decides(configuration) for configuration in ("mtls", "mtls-smi")] == [False, True]
+    assert _read(SERVER, "server")[0].allowed == 40
 
 
 def test_osm_finds_its_webhooks_and_settings_made_before_it_starts(control_plane):

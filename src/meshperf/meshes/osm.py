@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import yaml
 
-from meshperf.meshes.base import Manifest, Mesh, PodReader, ProxyCounters, Setting
+from meshperf.meshes.base import Manifest, Mesh, PodReader, ProxyCounters, Setting, Trial
 from meshperf.meshes.prometheus_text import total
 from meshperf.meshes.rendering import keep, render
 from meshperf.testbed.embedded.builds import (
@@ -44,9 +44,13 @@ _WEBHOOK_LABELS = {**_LABELS, "app.kubernetes.io/instance": _MESH}
 _SIDECAR_IMAGE = f"localhost/osm-envoy:{ENVOY_VERSION}"
 #: Envoy's administration interface, on the loopback address of each pod.
 _ADMIN_PORT = 15000
+#: Not what the load asks for.
+_UNNAMED_PATH = "unnamed"
 #: The listener that takes what other sidecars send.
 _INBOUND = "0.0.0.0_15003"
-_STATISTICS = "(upstream_rq_total|upstream_cx_total|downstream_rq_total|downstream_cx_total|ssl.handshake)"
+_STATISTICS = (
+    "(upstream_rq_total|upstream_cx_total|downstream_rq_total|downstream_cx_total|ssl.handshake|rbac.allowed)"
+)
 #: A node of two cores has no room for what the chart reserves (1.1 cores), which is not what it uses.
 _SMALL_REQUESTS = tuple(
     f"osm.{component}.resource.requests.cpu=50m"
@@ -121,6 +125,7 @@ class Osm(Mesh):
         if setting.configuration != "mtls-smi":
             return ()
         namespace = setting.namespace
+        # What the load asks for, and nothing else: the proof tries another path.
         routes = {"name": "load", "matches": [{"name": "root", "pathRegex": "/", "methods": ["*"]}]}
         client, server = (
             {"kind": "ServiceAccount", "name": name, "namespace": namespace} for name in ("client", "server")
@@ -156,24 +161,35 @@ class Osm(Mesh):
         """Return True: OSM has no other way between its sidecars."""
         return True
 
+    def decides(self, configuration: str) -> bool:
+        """Return True for ``mtls-smi``."""
+        return configuration == "mtls-smi"
+
+    def trials(self, setting: Setting) -> Sequence[Trial]:
+        """Return a request that no policy allows: refused for ``mtls-smi``, answered for ``mtls``."""
+        if self.decides(setting.configuration):
+            return (Trial("what no policy allows is refused", frozenset({403, 404}), path=_UNNAMED_PATH),)
+        return (Trial("what no policy allows is answered", frozenset({200}), path=_UNNAMED_PATH),)
+
     def read_counters(self, reader: PodReader, configuration: str, role: str) -> ProxyCounters:
         """Return Envoy's counters of the service `server` at the client, and of its own port at the server."""
         text = reader.from_inside(_ADMIN_PORT, f"/stats/prometheus?usedonly&filter={quote(_STATISTICS)}")
         direction, suffix = ("outbound", "") if role == "client" else ("inbound", r"\|local")
         cluster = rf".*/{echo.SERVICE}\|{echo.PORT}{suffix}"
         # The name of OSM's connection manager has dots: Envoy takes its first part for the prefix.
-        manager = f"envoy_http_rds_{direction}_{echo.PORT}_downstream"
+        manager = f"envoy_http_rds_{direction}_{echo.PORT}"
         if role == "client":
             connections = total(text, "envoy_cluster_upstream_cx_total", envoy_cluster_name=cluster)
             handshakes = total(text, "envoy_cluster_ssl_handshake", envoy_cluster_name=cluster)
         else:
-            connections = total(text, f"{manager}_cx_total")
+            connections = total(text, f"{manager}_downstream_cx_total")
             handshakes = total(text, "envoy_listener_ssl_handshake", envoy_listener_address=_INBOUND)
         return ProxyCounters(
             requests=total(text, "envoy_cluster_upstream_rq_total", envoy_cluster_name=cluster),
-            http_requests=total(text, f"{manager}_rq_total"),
+            http_requests=total(text, f"{manager}_downstream_rq_total"),
             connections=connections,
             tls_handshakes=handshakes,
+            allowed=total(text, f"{manager}_rbac_allowed"),
         )
 
     def versions(self, image_source: str) -> Mapping[str, str]:

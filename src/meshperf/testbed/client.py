@@ -103,8 +103,8 @@ class Cluster:
     def apply(self, manifests: Iterable[Manifest], timeout_s: float = 60) -> None:
         """Apply manifests on the server side, as the owner of every field they set.
 
-        Custom resources whose definition is not served yet, and objects whose webhook is not up yet, are tried again
-        until the deadline.
+        Custom resources whose definition is not served yet or whose storage is being made, and objects whose webhook is
+        not up yet, are tried again until the deadline.
         """
         deadline = time.monotonic() + timeout_s
         for manifest in manifests:
@@ -116,6 +116,7 @@ class Cluster:
                     dynamic.exceptions.ResourceNotFoundError,
                     dynamic.exceptions.NotFoundError,
                     dynamic.exceptions.InternalServerError,
+                    dynamic.exceptions.TooManyRequestsError,
                 ) as error:
                     if time.monotonic() > deadline:
                         raise InfrastructureError(
