@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from meshperf.design import BASELINE, Arm
 from meshperf.errors import MeshperfError
-from meshperf.meshes import SUPPORTED
+from meshperf.meshes import NUMBERED, SUPPORTED, explained, supports
 
 #: Campaigns whose id ends so stay on the machine that measured them: git ignores them.
 LOCAL_SUFFIX = "-local"
@@ -77,11 +77,11 @@ class MeshArms(_Part):
                 f"supported are {_listing(supported)}"
             )
         for name in self.configurations:
-            if name not in supported[self.mesh]:
+            if not supports(self.mesh, name):
                 raise _mistake(
                     f'unknown configuration "{name}" of {self.mesh} in arms'
                     f"{_did_you_mean(name, supported[self.mesh])}: "
-                    f"supported are {_listing(supported[self.mesh])}"
+                    f"supported are {_listing(explained(supported[self.mesh]))}"
                 )
         return self
 
@@ -468,12 +468,19 @@ def json_schema() -> str:
         {
             "properties": {
                 "mesh": {"const": mesh},
-                "configurations": {"items": {"enum": list(SUPPORTED[mesh])}},
+                "configurations": {"items": _configurations_schema(SUPPORTED[mesh])},
             }
         }
         for mesh in meshes
     ]
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _configurations_schema(names: Iterable[str]) -> dict[str, Any]:
+    names = list(names)
+    fixed = {"enum": [name for name in names if name not in NUMBERED]}
+    numbered = [{"pattern": f"^{NUMBERED[name][0]}$"} for name in names if name in NUMBERED]
+    return {"anyOf": [fixed, *numbered]} if numbered else fixed
 
 
 def _sha256(value: Any) -> str:

@@ -17,8 +17,9 @@ from meshperf.testbed.embedded import node
 from meshperf.testbed.removal import remove_all
 from meshperf.workloads import echo
 
+#: More rules than one policy can hold.
 ARMS = [
-    (mesh, configuration)
+    (mesh, configuration.replace("-N", "-600"))
     for mesh, support in meshes.MESHES.items()
     for configuration in support.embedded
     if mesh != "baseline"
@@ -49,6 +50,13 @@ def _with_another_campaigns_tokens(cluster, deployed, monkeypatch):
     monkeypatch.setattr(type(deployed.mesh), "request_headers", lambda mesh, setting: headers)
 
 
+def _without_rules(cluster, deployed, monkeypatch):
+    """Allow everything."""
+    policies = cluster.list_objects("security.istio.io/v1", "AuthorizationPolicy", deployed.namespace)
+    assert len(policies) == 2
+    cluster.delete(policies)
+
+
 def _around_the_proxies(cluster, deployed, monkeypatch):
     """Let the load end where it starts: the client's pod answers it too."""
     url = f"http://127.0.0.1:{echo.PORT}/"
@@ -63,6 +71,10 @@ SPOILED = {
     ("istio", "jwt-mesh"): (_with_another_campaigns_tokens, "requests failed (HTTP 403)"),
     ("istio", "jwt-envoy"): (_with_another_campaigns_tokens, "requests failed (HTTP 403)"),
     ("istio", "jwt-opa"): (_with_another_campaigns_tokens, "requests failed (HTTP 403)"),
+    ("istio", "authz-600"): (
+        _without_rules,
+        "a path that no rule allows is refused: 200 instead of 401 or 403",
+    ),
     ("kuma", "basic"): (_with_policies_of("mtls"), "no connection is TLS"),
     ("kuma", "mtls"): (_with_policies_of("basic"), "every connection is TLS"),
     ("osm", "mtls"): (_without_permission, "requests failed"),

@@ -103,11 +103,28 @@ def test_a_mesh_keeps_its_hue_and_configurations_its_lightness():
         if mesh in ("baseline", "osm"):  # black and grey have no hue
             continue
         hues = [
-            colorsys.rgb_to_hls(*to_rgb(style.arm_colour(mesh, name)))[0] for name in style.CONFIGURATIONS
+            colorsys.rgb_to_hls(*to_rgb(style.arm_colour(mesh, name.replace("-N", "-5000"))))[0]
+            for name in style.CONFIGURATIONS
         ]
         assert max(hues) - min(hues) < 0.02, mesh
     basic, mtls = (to_rgb(style.arm_colour("istio", name)) for name in ("basic", "mtls"))
     assert abs(_grey(basic) - _grey(mtls)) > 0.1
+
+
+def test_a_configuration_with_a_number_is_printed_with_it_and_sorted_by_it():
+    assert style.arm_label("istio", "authz-100") == "Istio mTLS + 100 rules"
+    assert style.configuration_meaning("authz-1").startswith("as mTLS, and 1 authorisation rule,")
+    assert style.configuration_label("authz-0") == "authz-0", "there is no such configuration"
+    arms = [("istio", name) for name in ("authz-1000", "authz-9", "jwt-opa", "mtls", "authz-100")]
+    assert [name for _, name in style.arm_order(arms)] == [
+        "mtls",
+        "jwt-opa",
+        "authz-9",
+        "authz-100",
+        "authz-1000",
+    ]
+    few, many = (to_rgb(style.arm_colour("istio", f"authz-{n}")) for n in (1, 5000))
+    assert _grey(few) < _grey(many) < 1
 
 
 def test_meshes_differ_in_marker_and_dash_not_in_colour_alone():

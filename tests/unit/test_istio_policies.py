@@ -27,7 +27,9 @@ def _policies(configuration):
     return {m["kind"]: m for m in Istio().policies(_setting(configuration))}
 
 
-@pytest.mark.parametrize("configuration", [c for c in meshes.SUPPORTED["istio"] if c != "basic"])
+@pytest.mark.parametrize(
+    "configuration", [c.replace("-N", "-7") for c in meshes.SUPPORTED["istio"] if c != "basic"]
+)
 def test_every_configuration_but_basic_requires_mutual_tls(configuration):
     assert Istio().expects_tls(configuration)
     assert _policies(configuration)["PeerAuthentication"] == _policies("mtls")["PeerAuthentication"]
@@ -61,6 +63,36 @@ def test_istios_own_policy_also_refuses_requests_without_any_token():
     assert found["AuthorizationPolicy"]["spec"]["action"] == "ALLOW"
     assert rule == {"from": [{"source": {"requestPrincipals": ["https://meshperf.dev/load-generator"]}}]}
     assert set(found) == {"PeerAuthentication", "RequestAuthentication", "AuthorizationPolicy"}
+
+
+@pytest.mark.parametrize(
+    ("n", "policies", "last"),
+    [
+        (1, 1, "rules-00/0"),
+        (10, 1, "rules-00/9"),
+        # As text rule[10] comes before rule[9], because 1 comes before 9, and rule[99] too, because 9 comes before ].
+        (11, 1, "rules-00/9"),
+        (100, 1, "rules-00/9"),
+        (512, 1, "rules-00/9"),
+        (513, 2, "rules-01/0"),
+        (5000, 10, "rules-09/9"),
+    ],
+)
+def test_the_rule_that_envoy_looks_at_last_is_the_loads(n, policies, last):
+    made = [m for m in Istio().policies(_setting(f"authz-{n}")) if m["kind"] == "AuthorizationPolicy"]
+    assert len(made) == policies and {m["spec"]["action"] for m in made} == {"ALLOW"}
+    paths = {}
+    for policy in made:
+        assert len(policy["spec"]["rules"]) <= 512
+        for i, rule in enumerate(policy["spec"]["rules"]):
+            (path,) = rule["to"][0]["operation"]["paths"]
+            paths[f"{policy['metadata']['name']}/{i}"] = path
+    assert len(set(paths.values())) == n
+    assert [place for place, path in paths.items() if path == "/"] == [last]
+    trials = Istio().trials(_setting(f"authz-{n}"))
+    assert trials[0].path == "" and trials[-1].path == "no-rule" and trials[-1].statuses == {401, 403}
+    assert {f"/{trial.path}" for trial in trials[1:-1]} <= set(paths.values())
+    assert len(trials) == 2 + (n > 1) + (n > 513) * (policies - 1)
 
 
 def test_opa_is_beside_the_service_only_and_is_counted_with_its_sidecar():

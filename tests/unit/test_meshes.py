@@ -47,6 +47,18 @@ def test_every_supported_mesh_is_there():
         assert meshes.get(name).name == name
 
 
+def test_a_configuration_with_a_number_is_supported_for_the_numbers_of_its_range():
+    for n in (1, 10, 4999, 5000):
+        assert meshes.supports("istio", f"authz-{n}") and meshes.supports(
+            "istio", f"authz-{n}", embedded=True
+        )
+        assert (meshes.family(f"authz-{n}"), meshes.number(f"authz-{n}")) == ("authz-N", n)
+    for wrong in ("0", "01", "5001", "N", "-1", "1.5", "", "1 "):
+        assert not meshes.supports("istio", f"authz-{wrong}"), wrong
+    assert not meshes.supports("kuma", "authz-10")
+    assert meshes.family("mtls") == "mtls"
+
+
 def test_an_unknown_mesh_is_named_with_those_that_exist():
     with pytest.raises(MeshperfError, match=r"there is no mesh 'itsio': choose one of baseline, .*istio"):
         meshes.get("itsio")

@@ -66,6 +66,16 @@ MISTAKES = {
         "[basic, mtsl]",
         ['unknown configuration "mtsl" of istio', 'did you mean "mtls"?', "basic, mtls"],
     ),
+    "no rules": (
+        "configurations: [basic, mtls]",
+        "configurations: [authz-0]",
+        ['unknown configuration "authz-0" of istio', "authz-N (N from 1 to 5000)"],
+    ),
+    "a placeholder": (
+        "configurations: [basic, mtls]",
+        "configurations: [authz-N]",
+        ['unknown configuration "authz-N" of istio', "authz-N (N from 1 to 5000)"],
+    ),
     "no arms": ("- {mesh: istio, configurations: [basic, mtls]}", "[]", ["arms must be a list", "not []"]),
     "duplicate arm": ("[basic, mtls]", "[mtls, mtls]", ["arms lists istio/mtls more than once", "remove"]),
     "unknown key": ("seed:", "sead:", ['unknown key "sead"', 'did you mean "seed"?']),
@@ -193,8 +203,14 @@ def test_the_schema_accepts_the_shipped_studies_and_refuses_what_the_model_refus
         {"unknown": 1},
         {"arms": [{"mesh": "isto", "configurations": ["basic"]}]},
         {"arms": [{"mesh": "istio", "configurations": ["none"]}]},
+        *(
+            {"arms": [{"mesh": "istio", "configurations": [f"authz-{n}"]}]}
+            for n in ("0", "N", "5001", "10000", "01")
+        ),
     ):
         assert not validator.is_valid(content | wrong), wrong
+    for n in (1, 10, 999, 1000, 4999, 5000):
+        assert validator.is_valid(content | {"arms": [{"mesh": "istio", "configurations": [f"authz-{n}"]}]})
 
 
 def _changed(**changes) -> Study:

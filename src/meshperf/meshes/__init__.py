@@ -1,5 +1,6 @@
 """The systems under test, one module each, and the one table of what each supports and where it was run."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -9,6 +10,11 @@ from meshperf.errors import MeshperfError
 
 if TYPE_CHECKING:
     from meshperf.meshes.base import Mesh
+
+
+#: Configurations of which there is one for every number, as the table writes them -> pattern of their names, in a form
+#: that JSON Schema reads too, and what N may be.
+NUMBERED = {"authz-N": (r"authz-([1-9][0-9]{0,2}|[1-4][0-9]{3}|5000)", "N from 1 to 5000")}
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,39 @@ MESHES: dict[str, Support] = {
     "envoy-static": Support("meshperf.meshes.envoy_static:EnvoyStatic", ("basic", "mtls"), ("basic", "mtls")),
     "istio": Support(
         "meshperf.meshes.istio:Istio",
-        ("basic", "mtls", "jwt-mesh", "jwt-envoy", "jwt-opa"),
-        ("basic", "mtls", "jwt-mesh", "jwt-envoy", "jwt-opa"),
+        ("basic", "mtls", "jwt-mesh", "jwt-envoy", "jwt-opa", "authz-N"),
+        ("basic", "mtls", "jwt-mesh", "jwt-envoy", "jwt-opa", "authz-N"),
     ),
     "kuma": Support("meshperf.meshes.kuma:Kuma", ("basic", "mtls"), ("basic", "mtls")),
     "osm": Support("meshperf.meshes.osm:Osm", ("mtls", "mtls-smi"), ("mtls", "mtls-smi")),
 }
 
-#: mesh -> configurations it supports.
+#: mesh -> configurations it supports, as the table writes them.
 SUPPORTED: Mapping[str, tuple[str, ...]] = {name: mesh.configurations for name, mesh in MESHES.items()}
+
+
+def family(configuration: str) -> str:
+    """Return a configuration as the table writes it: ``authz-100`` as ``authz-N``, most others as they are."""
+    for name, (pattern, _) in NUMBERED.items():
+        if re.fullmatch(pattern, configuration):
+            return name
+    return configuration
+
+
+def number(configuration: str) -> int:
+    """Return the number in a configuration whose family is in `NUMBERED`."""
+    return int(configuration.rpartition("-")[2])
+
+
+def supports(mesh: str, configuration: str, *, embedded: bool = False) -> bool:
+    """Return whether a mesh supports a configuration, or whether the embedded cluster runs it."""
+    listed = MESHES[mesh].embedded if embedded else MESHES[mesh].configurations
+    return configuration not in NUMBERED and family(configuration) in listed
+
+
+def explained(configurations: tuple[str, ...]) -> tuple[str, ...]:
+    """Return configurations of the table with the range of their numbers, for a message."""
+    return tuple(f"{c} ({NUMBERED[c][1]})" if c in NUMBERED else c for c in configurations)
 
 
 def get(name: str) -> "Mesh":

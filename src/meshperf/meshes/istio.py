@@ -2,7 +2,8 @@
 
 Configurations: ``basic`` is sidecars without TLS between them, ``mtls`` is mutual TLS required of every request. Each
 of the others is ``mtls`` and one thing more: with ``jwt-mesh``, ``jwt-envoy`` and ``jwt-opa`` the server's sidecar
-refuses requests without a valid token, which Istio's policy, Envoy's own filter, or OPA beside the service checks.
+refuses requests without a valid token, which Istio's policy, Envoy's own filter, or OPA beside the service checks; with
+``authz-N`` it allows what one of N rules allows, and looks at the load's rule last.
 On the embedded cluster the sidecar's Envoy is the vanilla build, which lacks Istio's own extensions (telemetry, ALPN,
 metadata exchange), so these are off there; with images from the registry nothing is turned off.
 """
@@ -11,6 +12,7 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 
+from meshperf import meshes
 from meshperf.meshes import credentials, istio_policies
 from meshperf.meshes.base import Manifest, Mesh, PodReader, ProxyCounters, Setting, Trial
 from meshperf.meshes.istio_sidecar import (
@@ -47,7 +49,7 @@ _VANILLA_ENVOY_SETTINGS = (
     "values.pilot.env.PILOT_ENABLE_METADATA_EXCHANGE=false",
 )
 #: Configuration -> the filter of the server's sidecar that decides on requests.
-_DECIDERS = {"jwt-mesh": RBAC, "jwt-envoy": JWT_AUTHN, "jwt-opa": EXT_AUTHZ}
+_DECIDERS = {"jwt-mesh": RBAC, "jwt-envoy": JWT_AUTHN, "jwt-opa": EXT_AUTHZ, "authz-N": RBAC}
 
 
 class Istio(Mesh):
@@ -85,7 +87,7 @@ class Istio(Mesh):
 
     def pod_annotations(self, configuration: str) -> Mapping[str, str]:
         """Return the proxy's settings: start before the application, and count what the proof reads."""
-        decider = _DECIDERS.get(configuration)
+        decider = _DECIDERS.get(meshes.family(configuration))
         more = [f".*{decider.statistic}"] if decider else []
         config = {
             "holdApplicationUntilProxyStarts": True,
@@ -94,10 +96,14 @@ class Istio(Mesh):
         return {"proxy.istio.io/config": json.dumps(config, sort_keys=True)}
 
     def policies(self, setting: Setting) -> Sequence[Manifest]:
-        """Return what requires or forbids mutual TLS, and the configuration's own policy."""
+        """Return what requires or forbids mutual TLS, and the configuration's own policies."""
         encrypted = self.expects_tls(setting.configuration)
-        tokens = istio_policies.token_policies(setting) if _has_tokens(setting.configuration) else []
-        return [istio_policies.peer_authentication(setting.namespace, encrypted), *tokens]
+        made = [istio_policies.peer_authentication(setting.namespace, encrypted)]
+        if _has_tokens(setting.configuration):
+            made += istio_policies.token_policies(setting)
+        if n := _n_rules(setting.configuration):
+            made += istio_policies.rules(setting.namespace, n)
+        return made
 
     def adapt(self, workloads: Sequence[Manifest], setting: Setting) -> Sequence[Manifest]:
         """Return the workloads, with OPA beside the service where it decides."""
@@ -124,17 +130,26 @@ class Istio(Mesh):
         return _authorization(credentials.of_campaign(setting.campaign).token)
 
     def decides(self, configuration: str) -> bool:
-        """Return True where tokens are checked."""
-        return configuration in _DECIDERS
+        """Return True where tokens or rules are checked."""
+        return meshes.family(configuration) in _DECIDERS
 
     def trials(self, setting: Setting) -> Sequence[Trial]:
-        """Return requests with a valid token, without one, and with one of a key that nobody trusts."""
+        """Return requests that the configuration's policy must accept or refuse."""
+        accepted, refused = frozenset({200}), frozenset({401, 403})
+        if n := _n_rules(setting.configuration):
+            firsts = [
+                istio_policies.RULE_PATH.format(i) for i in range(0, n - 1, istio_policies.RULES_PER_POLICY)
+            ]
+            return (
+                Trial("the load's path is allowed", accepted),
+                *(Trial(f"the path of the rule /{path} is allowed", accepted, path=path) for path in firsts),
+                Trial("a path that no rule allows is refused", refused, path="no-rule"),
+            )
         if not _has_tokens(setting.configuration):
             return ()
         issued = credentials.of_campaign(setting.campaign)
-        refused = frozenset({401, 403})
         return (
-            Trial("a valid token is accepted", frozenset({200}), _authorization(issued.token)),
+            Trial("a valid token is accepted", accepted, _authorization(issued.token)),
             Trial("a request without a token is refused", refused),
             Trial("a token of another key is refused", refused, _authorization(issued.foreign_token)),
         )
@@ -145,7 +160,7 @@ class Istio(Mesh):
 
     def read_counters(self, reader: PodReader, configuration: str, role: str) -> ProxyCounters:
         """Return Envoy's counters for port 8080: outbound at the client, inbound at the server."""
-        return read_sidecar(reader, role, _DECIDERS.get(configuration))
+        return read_sidecar(reader, role, _DECIDERS.get(meshes.family(configuration)))
 
     def versions(self, image_source: str) -> Mapping[str, str]:
         """Return Istio's version, and Envoy's where it is not Istio's own build."""
@@ -172,6 +187,11 @@ class Istio(Mesh):
 
 def _has_tokens(configuration: str) -> bool:
     return configuration.startswith("jwt-")
+
+
+def _n_rules(configuration: str) -> int:
+    """Return the number of rules; 0 where there are none."""
+    return meshes.number(configuration) if meshes.family(configuration) == "authz-N" else 0
 
 
 def _authorization(token: str) -> Mapping[str, str]:

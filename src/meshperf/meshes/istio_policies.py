@@ -1,4 +1,4 @@
-"""Istio's policies for the workloads, one configuration each: who must show a token, and who checks it."""
+"""Istio's policies for the workloads: who must show a token and who checks it, and rules of who may ask for what."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +10,10 @@ from meshperf.workloads import echo, opa
 
 #: The name under which Istio's mesh configuration knows OPA, and the host that stands for it.
 OPA_PROVIDER, _OPA_HOST = "opa", "opa.meshperf.internal"
+#: Istio accepts no more rules in one policy (``maxItems`` in its definition of AuthorizationPolicy).
+RULES_PER_POLICY = 512
+#: The path that a rule allows, by its number.
+RULE_PATH = "rule-{}"
 _SELECTOR = {"matchLabels": {"app": "server"}}
 
 
@@ -66,6 +70,33 @@ def token_policies(setting: Setting) -> list[Manifest]:
     ]
 
 
+def rules(namespace: str, n: int) -> list[Manifest]:
+    """Return `n` rules that allow one path each, of which Envoy looks at the one that allows the load's path last.
+
+    Envoy keeps the rules of all policies in one map ordered by name and stops at the first that matches
+    (``RoleBasedAccessControlEngineImpl`` in ``source/extensions/filters/common/rbac/engine_impl.cc``); Istio names them
+    ``ns[namespace]-policy[name]-rule[i]`` (``policyName`` in ``pilot/pkg/security/authz/builder/builder.go``). So the
+    last one is that of the last policy whose number, read as text up to the bracket, is the largest.
+
+    Parameters
+    ----------
+    namespace : str
+        Of the policies.
+    n : int
+        At least 1.
+    """
+    policies = []
+    for first in range(0, n, RULES_PER_POLICY):
+        numbers = range(first, min(n, first + RULES_PER_POLICY))
+        paths = [f"/{RULE_PATH.format(number)}" for number in numbers]
+        if numbers.stop == n:
+            paths[max(range(len(paths)), key=lambda i: f"rule[{i}]")] = "/"
+        spec = {"action": "ALLOW", "rules": [{"to": [{"operation": {"paths": [path]}}]} for path in paths]}
+        name = f"rules-{first // RULES_PER_POLICY:02d}"
+        policies.append(_security("AuthorizationPolicy", namespace, spec, name))
+    return policies
+
+
 def _jwt_filter(namespace: str, audience: str, jwks: str) -> Manifest:
     """Return what puts Envoy's own filter for tokens before the router of the server's inbound listener."""
     provider = {
@@ -95,8 +126,8 @@ def _jwt_filter(namespace: str, audience: str, jwks: str) -> Manifest:
     return _manifest("networking.istio.io/v1alpha3", "EnvoyFilter", namespace, spec)
 
 
-def _security(kind: str, namespace: str, spec: Mapping[str, Any]) -> Manifest:
-    return _manifest("security.istio.io/v1", kind, namespace, {"selector": _SELECTOR, **spec})
+def _security(kind: str, namespace: str, spec: Mapping[str, Any], name: str = "meshperf") -> Manifest:
+    return _manifest("security.istio.io/v1", kind, namespace, {"selector": _SELECTOR, **spec}, name)
 
 
 def _manifest(

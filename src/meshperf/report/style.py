@@ -7,6 +7,8 @@ any common colour vision; marker, dash and lightness repeat the information for 
 
 from __future__ import annotations
 
+import math
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.colors import to_hex, to_rgb
+
+from meshperf.meshes import NUMBERED, family, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -79,9 +83,18 @@ CONFIGURATIONS: dict[str, tuple[str, str, tuple[str, float], bool]] = {
         ("#000000", 0.7),
         True,
     ),
+    "authz-N": (
+        "mTLS + N rules",
+        "as mTLS, and N authorisation rules, of which the last one looked at allows the load's path",
+        ("#FFFFFF", 0.2),
+        False,
+    ),
     "mtls-jwt": ("mTLS + JWT", "mutual TLS and tokens checked by the mesh", ("#000000", 0.3), True),
 }
-"""Configuration -> printed name, what it is, tint of the mesh's colour (colour mixed in, share), filled marker."""
+"""Configuration -> printed name, what it is, tint of the mesh's colour (colour mixed in, share), filled marker.
+
+An N stands for the configuration's number; the more, the lighter.
+"""
 
 ROLES: dict[str, tuple[str, str, str]] = {
     "service": ("service", "#4D4D4D", ""),
@@ -131,12 +144,12 @@ def mesh_label(mesh: str) -> str:
 
 def configuration_label(configuration: str) -> str:
     """Return the printed name of a configuration; an unknown one keeps its own name."""
-    return CONFIGURATIONS[configuration][0] if configuration in CONFIGURATIONS else configuration
+    return _with_number(configuration, _configuration(configuration)[0])
 
 
 def configuration_meaning(configuration: str) -> str:
     """Return in half a sentence what a configuration is, or an empty string for one without a description."""
-    return CONFIGURATIONS[configuration][1] if configuration in CONFIGURATIONS else ""
+    return _with_number(configuration, _configuration(configuration)[1])
 
 
 def arm_label(mesh: str, configuration: str) -> str:
@@ -148,8 +161,10 @@ def arm_order(arms: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Sort arms (mesh, configuration) as printed everywhere: by mesh, then by configuration; unknown ones last."""
     meshes, configurations = list(MESHES), list(CONFIGURATIONS)
 
-    def rank(known: list[str], name: str) -> tuple[int, str]:
-        return (known.index(name) if name in known else len(known), name)
+    def rank(known: list[str], name: str) -> tuple[int, int, str]:
+        found = family(name)
+        n = number(name) if found in NUMBERED else 0
+        return (known.index(found) if found in known else len(known), n, name)
 
     return sorted(set(arms), key=lambda arm: (rank(meshes, arm[0]), rank(configurations, arm[1])))
 
@@ -157,7 +172,9 @@ def arm_order(arms: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 def arm_colour(mesh: str, configuration: str) -> str:
     """Return the hex colour of an arm: its mesh's colour, tinted by its configuration."""
     base = to_rgb(MESHES[mesh].colour if mesh in MESHES else "#595959")
-    into, share = CONFIGURATIONS[configuration][2] if configuration in CONFIGURATIONS else ("#000000", 0.0)
+    into, share = _configuration(configuration)[2]
+    if family(configuration) in NUMBERED:
+        share += 0.13 * math.log10(number(configuration))
     return to_hex([(1 - share) * a + share * b for a, b in zip(base, to_rgb(into), strict=True)])
 
 
@@ -170,12 +187,23 @@ def line_style(mesh: str, configuration: str) -> dict[str, object]:
 def marker_style(mesh: str, configuration: str) -> dict[str, object]:
     """Return the Line2D properties of an arm's marker: filled, or hollow for every second configuration."""
     colour = arm_colour(mesh, configuration)
-    filled = CONFIGURATIONS[configuration][3] if configuration in CONFIGURATIONS else True
+    filled = _configuration(configuration)[3]
     return {
         "marker": MESHES[mesh].marker if mesh in MESHES else "o",
         "markerfacecolor": colour if filled else "white",
         "markeredgecolor": colour,
     }
+
+
+def _configuration(name: str) -> tuple[str, str, tuple[str, float], bool]:
+    return CONFIGURATIONS.get(family(name), (name, "", ("#000000", 0.0), True))
+
+
+def _with_number(configuration: str, text: str) -> str:
+    if family(configuration) not in NUMBERED:
+        return text
+    n = number(configuration)
+    return re.sub(r"\bN\b", str(n), text.replace("rules", "rule") if n == 1 else text)
 
 
 @contextmanager

@@ -56,7 +56,7 @@ class Testbed:
         if self.kind == "embedded":
             from meshperf.testbed.embedded import cluster as embedded
 
-            if configuration not in meshes.MESHES[mesh].embedded:
+            if not meshes.supports(mesh, configuration, embedded=True):
                 raise MeshperfError(
                     f"{mesh}/{configuration} needs images from a registry, which the embedded cluster does not have: "
                     "name a cluster with access to the internet (MESHPERF_CONTEXT), or leave the arm out"
