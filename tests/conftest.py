@@ -15,6 +15,8 @@ _SETTINGS = ("KUBECONFIG", "MESHPERF_CONTEXT", "MESHPERF_ROOT")
 def pytest_addoption(parser):
     parser.addoption("--results", type=Path, help="directory of the results to test, e.g. results/quick")
     parser.addoption("--study", type=Path, help="the study file of these results")
+    parser.addoption("--switches", type=int, default=8, help="how often to switch from one arm to another")
+    parser.addoption("--switch-seed", type=int, default=1, help="of the random order of these arms")
 
 
 def pytest_ignore_collect(collection_path, config):
