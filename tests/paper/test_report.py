@@ -79,6 +79,18 @@ def test_floats_are_numbered_without_gaps_and_references_lead_to_them(page, pdf_
         assert target in identifiers
 
 
+def test_every_result_knows_the_arms_whose_caveats_its_caption_says(rendered):
+    data = rendered.report_data
+    results = [*figures.floats(data), *tables.floats(data)]
+    # Checks of runs and the control's own results are no results of a mesh.
+    others = ("02-check-runs", "06-check-control")
+    results = {item.label: item.arms for item in results if item.notebook not in others}
+    del results["tbl-configurations"]
+    assert len(results) >= 8 and all(results.values()), results
+    for label in ("fig-overhead", "fig-resources", "tbl-latency", "tbl-overhead", "tbl-resources"):
+        assert set(data.mesh_arms) <= set(results[label])
+
+
 def test_captions_end_with_notebook_campaign_and_data(rendered, page):
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", page, flags=re.DOTALL)
     assert len(captions) > 20

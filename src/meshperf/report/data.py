@@ -127,6 +127,16 @@ class ReportData:
         runs = pd.MultiIndex.from_frame(self.counted_runs_df[RUN_IDENTITY])
         return frame[pd.MultiIndex.from_frame(frame[RUN_IDENTITY]).isin(runs)]
 
+    @cached_property
+    def caveats(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """Arm -> what a reader must know of it beside every number, as recorded with its runs."""
+        found: dict[tuple[str, str], dict[str, None]] = {}
+        for record in self.records:
+            key = record.get("key", {})
+            said = found.setdefault((key.get("mesh"), key.get("configuration")), {})
+            said.update(dict.fromkeys(record.get("caveats", [])))
+        return {arm: tuple(said) for arm, said in found.items() if said}
+
     @property
     def n_blocks(self) -> int:
         """Number of blocks with at least one run."""

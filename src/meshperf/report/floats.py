@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meshperf.report import formats
+from meshperf.report import formats, style
 from meshperf.report.data import ReportData
 
 if TYPE_CHECKING:
@@ -39,12 +39,13 @@ class Panel:
 
 @dataclass(frozen=True)
 class FigureFloat:
-    """A numbered figure of one or more panels."""
+    """A numbered figure of one or more panels; the caveats of `arms` are said in its caption."""
 
     label: str
     panels: tuple[Panel, ...]
     caption: str
     notebook: str
+    arms: Sequence[tuple[str, str]] = ()
 
     def markdown(self, data: ReportData) -> str:
         """Return the float; panels stand side by side where there is room."""
@@ -53,17 +54,21 @@ class FigureFloat:
         ]
         layout = f" layout-ncol={len(images)}" if len(images) > 1 else ""
         body = "\n\n".join(images)
-        return f"::: {{#{self.label}{layout}}}\n\n{body}\n\n{_caption(data, self.caption, self.notebook)}\n\n:::\n"
+        return f"::: {{#{self.label}{layout}}}\n\n{body}\n\n{_caption(data, self)}\n\n:::\n"
 
 
 @dataclass(frozen=True)
 class TableFloat:
-    """A numbered table; ``frame`` holds printed text, a line break inside a cell separates estimate and interval."""
+    """A numbered table; the caveats of `arms` are said in its caption.
+
+    ``frame`` holds printed text; a line break inside a cell separates estimate and interval.
+    """
 
     label: str
     frame: pd.DataFrame
     caption: str
     notebook: str
+    arms: Sequence[tuple[str, str]] = ()
 
     @property
     def stem(self) -> str:
@@ -73,7 +78,7 @@ class TableFloat:
     def markdown(self, data: ReportData) -> str:
         """Return the float with a grid table."""
         grid = grid_table(self.frame)
-        return f"::: {{#{self.label}}}\n\n{grid}\n{_caption(data, self.caption, self.notebook)}\n\n:::\n"
+        return f"::: {{#{self.label}}}\n\n{grid}\n{_caption(data, self)}\n\n:::\n"
 
 
 def grid_table(frame: pd.DataFrame) -> str:
@@ -116,9 +121,25 @@ def source_line(data: ReportData, notebook: str) -> str:
     return f"Notebook {name}; campaign {data.campaign}; data {data.data_hash}."
 
 
-def _caption(data: ReportData, caption: str, notebook: str) -> str:
+def caveats(data: ReportData, arms: Sequence[tuple[str, str]]) -> str:
+    """Return what a reader must know of the numbers of some arms, with a space before it; empty where nothing is."""
+    arms_of: dict[str, list[tuple[str, str]]] = {}
+    for arm in arms:
+        for text in data.caveats.get(arm, ()):
+            arms_of.setdefault(text, []).append(arm)
+    said = []
+    for text, mine in arms_of.items():
+        meshes = {mesh for mesh, _ in mine}
+        whole = [arm for arm in arms if arm[0] in meshes] == mine
+        names = [style.mesh_label(mesh) for mesh in dict.fromkeys(mesh for mesh, _ in mine)]
+        names = names if whole else [style.arm_label(*arm) for arm in mine]
+        said.append(f" Note on {formats.listing(names)}: {text}.")
+    return "".join(said)
+
+
+def _caption(data: ReportData, item: FigureFloat | TableFloat) -> str:
     stamp = "**SYNTHETIC DATA.** " if data.synthetic else ""
-    return f"{stamp}{caption} {source_line(data, notebook)}"
+    return f"{stamp}{item.caption}{caveats(data, item.arms)} {source_line(data, item.notebook)}"
 
 
 def _cell(value: object) -> list[str]:

@@ -51,7 +51,7 @@ def overhead(data: ReportData) -> FigureFloat:
         "that 95 % of "
         "the blocks stay below; an effect inside it is not claimed. At the right, the verdict."
     )
-    return FigureFloat("fig-overhead", panels, caption, COMPARE)
+    return FigureFloat("fig-overhead", panels, caption, COMPARE, data.mesh_arms)
 
 
 def shift(data: ReportData) -> FigureFloat | None:
@@ -90,7 +90,7 @@ def shift(data: ReportData) -> FigureFloat | None:
         "baselines. "
         "A level line is the same factor for all requests; one that rises costs the slow requests more."
     )
-    return FigureFloat("fig-shift", (panel,), caption, DISTRIBUTIONS)
+    return FigureFloat("fig-shift", (panel,), caption, DISTRIBUTIONS, arms)
 
 
 def control(data: ReportData) -> FigureFloat | None:

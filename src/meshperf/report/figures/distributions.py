@@ -79,7 +79,7 @@ def distribution(data: ReportData, label: str, arms: list[tuple[str, str]], rate
         "at p50, p90, p99 (and p99.9 where shown). A line turns dotted where the data no longer support "
         f"an estimate.{grey}"
     )
-    return FigureFloat(label, panels, caption, DESCRIBE)
+    return FigureFloat(label, panels, caption, DESCRIBE, arms)
 
 
 def percentiles(data: ReportData, arms: list[tuple[str, str]], rate: int) -> FigureFloat:
@@ -111,7 +111,7 @@ def percentiles(data: ReportData, arms: list[tuple[str, str]], rate: int) -> Fig
         f"Latency percentiles at a target of {rate} RPS, the tail stretched; points are the table's "
         f"estimates, {bars}."
     )
-    return FigureFloat("fig-percentiles", (panel,), caption, DESCRIBE)
+    return FigureFloat("fig-percentiles", (panel,), caption, DESCRIBE, arms)
 
 
 def _curve_numbers(histograms_df: pd.DataFrame) -> pd.DataFrame:

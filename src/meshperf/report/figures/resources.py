@@ -49,4 +49,5 @@ def resources(data: ReportData) -> FigureFloat:
         ),
         caption,
         RESOURCES,
+        data.arms,
     )

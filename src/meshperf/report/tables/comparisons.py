@@ -63,7 +63,7 @@ def overhead(data: ReportData) -> TableFloat:
         "or rate that was not declared for a claim beforehand is exploratory and has neither p nor verdict."
         f"{notes.sentence()}"
     )
-    return TableFloat("tbl-overhead", pd.DataFrame(rows, columns=heads), caption, COMPARE)
+    return TableFloat("tbl-overhead", pd.DataFrame(rows, columns=heads), caption, COMPARE, data.mesh_arms)
 
 
 def checks(data: ReportData) -> TableFloat | None:
@@ -119,7 +119,7 @@ def checks(data: ReportData) -> TableFloat | None:
         "Equivalent: the "
         "margin that was declared, and the p-value of two one-sided tests that the ratio lies within it."
     )
-    return TableFloat("tbl-checks", pd.DataFrame(rows, columns=heads), caption, COMPARE)
+    return TableFloat("tbl-checks", pd.DataFrame(rows, columns=heads), caption, COMPARE, data.mesh_arms)
 
 
 def ranks(data: ReportData) -> TableFloat | None:
@@ -142,7 +142,7 @@ def ranks(data: ReportData) -> TableFloat | None:
         "pairs) tell "
         "apart."
     )
-    return TableFloat("tbl-ranks", pd.DataFrame(rows, columns=heads), caption, COMPARE)
+    return TableFloat("tbl-ranks", pd.DataFrame(rows, columns=heads), caption, COMPARE, arms)
 
 
 def _verdict(row: Any) -> str:

@@ -76,7 +76,7 @@ def distances(data: ReportData) -> TableFloat | None:
         "Control: one "
         f"baseline of each block against the other.{notes.sentence()}"
     )
-    return TableFloat("tbl-distances", frame_printed, caption, DISTRIBUTIONS)
+    return TableFloat("tbl-distances", frame_printed, caption, DISTRIBUTIONS, data.mesh_arms)
 
 
 def _relative(log_shift: Any) -> float:

@@ -59,7 +59,7 @@ def latency(data: ReportData, label: str, arms: list[tuple[str, str]], whose: st
     )
     caption += " A cell that is not ok is shown and not compared." if flagged else ""
     caption += notes.sentence()
-    return TableFloat(label, frame, caption, DESCRIBE)
+    return TableFloat(label, frame, caption, DESCRIBE, arms)
 
 
 def _quantile_cell(cell: pd.DataFrame, quantile: float, notes: Notes) -> str:

@@ -60,7 +60,7 @@ def resources(data: ReportData, label: str, arms: list[tuple[str, str]], whose: 
         "run. Mean over runs, "
         "below it the smallest and the largest run."
     )
-    return TableFloat(label, frame, caption, RESOURCES)
+    return TableFloat(label, frame, caption, RESOURCES, arms)
 
 
 def cpu_overhead(data: ReportData) -> TableFloat | None:
@@ -93,4 +93,4 @@ def cpu_overhead(data: ReportData) -> TableFloat | None:
         "against no mesh, "
         f"paired by block. {interval_words(data)}{notes.sentence()}"
     )
-    return TableFloat("tbl-cpu-overhead", pd.DataFrame(rows, columns=heads), caption, RESOURCES)
+    return TableFloat("tbl-cpu-overhead", pd.DataFrame(rows, columns=heads), caption, RESOURCES, data.mesh_arms)
