@@ -8,16 +8,13 @@ from meshperf.report.data import ReportData
 from meshperf.report.floats import FigureFloat, TableFloat, caveats
 
 BASELINE, BASIC, MTLS, OTHER = ("baseline", "none"), ("consul", "basic"), ("consul", "mtls"), ("kuma", "mtls")
-NO_INTERCEPTION, NO_INTENTIONS, OLD_ENVOY = (
-    "nothing is intercepted",
-    "intentions are dropped",
-    "Envoy is not its own",
-)
+NO_INTERCEPTION, NO_INTENTIONS = "Consul intercepts nothing", "Consul basic drops intentions"
+OTHER_ENVOY = "Envoy is the vanilla build"
 SAID = {
     BASELINE: [],
-    BASIC: [NO_INTERCEPTION, NO_INTENTIONS, OLD_ENVOY],
-    MTLS: [NO_INTERCEPTION, OLD_ENVOY],
-    OTHER: [OLD_ENVOY],
+    BASIC: [NO_INTERCEPTION, NO_INTENTIONS, OTHER_ENVOY],
+    MTLS: [NO_INTERCEPTION, OTHER_ENVOY],
+    OTHER: [OTHER_ENVOY],
 }
 
 
@@ -36,17 +33,15 @@ def data():
     return ReportData(make_study(), {}, records=records, data_hash="0123456789ab", **frames)
 
 
-def test_each_caveat_is_said_once_with_the_arms_that_it_is_of(data):
+def test_each_caveat_is_said_once(data):
     assert caveats(data, [BASELINE, BASIC, MTLS, OTHER]) == (
-        " Note on Consul: nothing is intercepted."
-        " Note on Consul basic: intentions are dropped."
-        " Note on Consul and Kuma: Envoy is not its own."
+        " Consul intercepts nothing. Consul basic drops intentions. Envoy is the vanilla build."
     )
 
 
 def test_only_the_arms_that_are_shown_have_their_caveats_said(data):
-    assert caveats(data, [BASELINE, OTHER]) == " Note on Kuma: Envoy is not its own."
-    assert NO_INTENTIONS not in caveats(data, [MTLS])
+    assert caveats(data, [BASELINE, OTHER]) == " Envoy is the vanilla build."
+    assert caveats(data, [MTLS]) == " Consul intercepts nothing. Envoy is the vanilla build."
     assert caveats(data, [BASELINE, ("istio", "mtls")]) == ""
 
 
@@ -54,6 +49,6 @@ def test_only_the_arms_that_are_shown_have_their_caveats_said(data):
 def test_a_caption_says_them(data, kind):
     content = pd.DataFrame({"a": ["1"]}) if kind is TableFloat else ()
     item = kind("tbl-any", content, "Caption.", "03-describe-cell", [BASIC])
-    assert "Caption. Note on Consul: nothing is intercepted." in item.markdown(data)
+    assert "Caption. Consul intercepts nothing. Consul basic drops intentions." in item.markdown(data)
     without = kind("tbl-any", content, "Caption.", "03-describe-cell")
-    assert "Note on" not in without.markdown(data)
+    assert "Consul" not in without.markdown(data)

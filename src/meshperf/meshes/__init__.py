@@ -48,6 +48,9 @@ MESHES: dict[str, Support] = {
         ("basic", "mtls", "jwt-mesh", "jwt-envoy", "jwt-opa", "authz-N"),
     ),
     "kuma": Support("meshperf.meshes.kuma:Kuma", ("basic", "mtls"), ("basic", "mtls")),
+    "consul": Support(
+        "meshperf.meshes.consul:Consul", ("basic", "mtls", "mtls-tcp"), ("basic", "mtls", "mtls-tcp")
+    ),
     "osm": Support("meshperf.meshes.osm:Osm", ("mtls", "mtls-smi"), ("mtls", "mtls-smi")),
 }
 

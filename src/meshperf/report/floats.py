@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meshperf.report import formats, style
+from meshperf.report import formats
 from meshperf.report.data import ReportData
 
 if TYPE_CHECKING:
@@ -122,19 +122,9 @@ def source_line(data: ReportData, notebook: str) -> str:
 
 
 def caveats(data: ReportData, arms: Sequence[tuple[str, str]]) -> str:
-    """Return what a reader must know of the numbers of some arms, with a space before it; empty where nothing is."""
-    arms_of: dict[str, list[tuple[str, str]]] = {}
-    for arm in arms:
-        for text in data.caveats.get(arm, ()):
-            arms_of.setdefault(text, []).append(arm)
-    said = []
-    for text, mine in arms_of.items():
-        meshes = {mesh for mesh, _ in mine}
-        whole = [arm for arm in arms if arm[0] in meshes] == mine
-        names = [style.mesh_label(mesh) for mesh in dict.fromkeys(mesh for mesh, _ in mine)]
-        names = names if whole else [style.arm_label(*arm) for arm in mine]
-        said.append(f" Note on {formats.listing(names)}: {text}.")
-    return "".join(said)
+    """Return what a reader must know of the numbers of some arms, each sentence once and a space before it."""
+    said = dict.fromkeys(text for arm in arms for text in data.caveats.get(arm, ()))
+    return "".join(f" {text}." for text in said)
 
 
 def _caption(data: ReportData, item: FigureFloat | TableFloat) -> str:

@@ -58,6 +58,12 @@ CONFIGURATIONS: dict[str, tuple[str, str, tuple[str, float], bool]] = {
         ("#000000", 0.5),
         False,
     ),
+    "mtls-tcp": (
+        "mTLS, TCP",
+        "mutual TLS between proxies that pass connections on and read no requests",
+        ("#FFFFFF", 0.45),
+        True,
+    ),
     "mtls-smi": (
         "mTLS + SMI",
         "as mTLS, and only what policies of the Service Mesh Interface allow gets through",

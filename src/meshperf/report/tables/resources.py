@@ -93,4 +93,6 @@ def cpu_overhead(data: ReportData) -> TableFloat | None:
         "against no mesh, "
         f"paired by block. {interval_words(data)}{notes.sentence()}"
     )
-    return TableFloat("tbl-cpu-overhead", pd.DataFrame(rows, columns=heads), caption, RESOURCES, data.mesh_arms)
+    return TableFloat(
+        "tbl-cpu-overhead", pd.DataFrame(rows, columns=heads), caption, RESOURCES, data.mesh_arms
+    )
