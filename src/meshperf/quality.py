@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from meshperf.loadgen.fortio import FortioResult, planned_requests
+from meshperf.loadgen.fortio import planned_requests
+from meshperf.loadgen.result import LoadResult
 from meshperf.statistics.estimability import omission_bounds
 
 PASS, WARN, FAIL, NOT_AVAILABLE = "pass", "warn", "fail", "not-available"
@@ -106,7 +107,7 @@ class Omission:
         return asdict(self)
 
 
-def omission(asked: AskedLoad, result: FortioResult) -> Omission:
+def omission(asked: AskedLoad, result: LoadResult) -> Omission:
     """Bound what the run could have hidden.
 
     Notes
@@ -126,7 +127,7 @@ def omission(asked: AskedLoad, result: FortioResult) -> Omission:
     )
 
 
-def omission_quantile_bounds(result: FortioResult, q: float, missing_fraction: float) -> tuple[float, float]:
+def omission_quantile_bounds(result: LoadResult, q: float, missing_fraction: float) -> tuple[float, float]:
     """Worst-case limits in seconds of the q-quantile, whatever the unsent requests would have shown.
 
     Returns
@@ -142,7 +143,7 @@ def omission_quantile_bounds(result: FortioResult, q: float, missing_fraction: f
 
 def assess(
     asked: AskedLoad,
-    result: FortioResult,
+    result: LoadResult,
     *,
     quantiles: Sequence[float],
     containers: Iterable[Mapping[str, Any]] = (),
@@ -158,7 +159,7 @@ def assess(
     Parameters
     ----------
     asked : AskedLoad
-    result : FortioResult
+    result : LoadResult
         Of the same run.
     quantiles : sequence of float
         That the study reports; the histogram must resolve them.
@@ -188,15 +189,15 @@ def assess(
         _thread_echo(asked, result),
         _duration_echo(asked, result),
         _schedule_echo(result),
-        _errors(result, max_error_ratio),
+        error_gate(result, max_error_ratio),
         _proof(proof_passed),
         _restarts(restarts),
     ]
-    rate = [_achieved_rate(asked, result, rate_tiers), _count(asked, result, rate_tiers)]
+    rate = [rate_gate(asked, result, rate_tiers), _count(asked, result, rate_tiers)]
     degrading = [_throttling(rows), _client_cpu(rows, client_limit_cores, node_cores)]
     advisory = [
-        _sockets(asked, result),
-        _resolution(result, quantiles),
+        socket_gate(asked, result),
+        resolution_gate(result, quantiles),
         _omission(asked, result, quantiles),
         _node_cpu(rows, node_cores),
     ]
@@ -215,7 +216,7 @@ def assess(
     return Quality(verdict, gates, tuple(gate.detail for gate in decisive))
 
 
-def _rate_echo(asked: AskedLoad, result: FortioResult) -> Gate:
+def _rate_echo(asked: AskedLoad, result: LoadResult) -> Gate:
     echoed = result.target_rps_requested
     text = "no limit" if echoed is None else f"{echoed:g}"
     same = echoed is not None and abs(echoed - asked.target_rps) <= 1e-6 * asked.target_rps
@@ -224,13 +225,13 @@ def _rate_echo(asked: AskedLoad, result: FortioResult) -> Gate:
     )
 
 
-def _thread_echo(asked: AskedLoad, result: FortioResult) -> Gate:
+def _thread_echo(asked: AskedLoad, result: LoadResult) -> Gate:
     same = result.connections == asked.connections
     detail = f"asked {asked.connections} connections, fortio used {result.connections}"
     return Gate("thread_echo", PASS if same else FAIL, detail, result.connections, asked.connections)
 
 
-def _duration_echo(asked: AskedLoad, result: FortioResult) -> Gate:
+def _duration_echo(asked: AskedLoad, result: LoadResult) -> Gate:
     echoed = result.duration_requested_s
     detail = f"asked {asked.duration_s:g} s, fortio echoed {echoed:g} s and ran {result.duration_s:.3f} s"
     same = abs(echoed - asked.duration_s) <= 1e-6 * asked.duration_s
@@ -241,7 +242,7 @@ def _duration_echo(asked: AskedLoad, result: FortioResult) -> Gate:
     )
 
 
-def _schedule_echo(result: FortioResult) -> Gate:
+def _schedule_echo(result: LoadResult) -> Gate:
     if result.uniform is None or result.catch_up is None:
         return Gate("schedule_echo", NOT_AVAILABLE, "this version of fortio does not echo its schedule")
     good = result.uniform and not result.catch_up
@@ -251,8 +252,9 @@ def _schedule_echo(result: FortioResult) -> Gate:
     return Gate("schedule_echo", PASS if good else FAIL, detail)
 
 
-def _errors(result: FortioResult, limit: float) -> Gate:
-    other = {code: count for code, count in result.return_codes.items() if not code.startswith("2") and count}
+def error_gate(result: LoadResult, limit: float) -> Gate:
+    """Judge the share of failed requests."""
+    other = result.failures
     errors = max(result.n_errors, sum(other.values()))
     if result.n == 0:
         return Gate("return_codes", FAIL, "no request was completed", None, limit)
@@ -278,11 +280,12 @@ def _restarts(restarts: int | None) -> Gate:
     return Gate("restarts", PASS if restarts == 0 else FAIL, detail, restarts, 0)
 
 
-def _tier(ratio: float, tiers: tuple[float, float]) -> str:
+def tier(ratio: float, tiers: tuple[float, float]) -> str:
+    """Return the status of a ratio: fail below the first tier, warn below the second."""
     return FAIL if ratio < tiers[0] else WARN if ratio < tiers[1] else PASS
 
 
-def _achieved_rate(asked: AskedLoad, result: FortioResult, tiers: tuple[float, float]) -> Gate:
+def rate_gate(asked: AskedLoad, result: LoadResult, tiers: tuple[float, float]) -> Gate:
     """Compare rates, over the time in which the schedule wanted requests.
 
     Fortio divides by the time until the last answer. Of that, the staggered start of the connections
@@ -294,14 +297,14 @@ def _achieved_rate(asked: AskedLoad, result: FortioResult, tiers: tuple[float, f
     achieved = result.achieved_rps * result.duration_s / window
     ratio = achieved / asked.target_rps
     detail = f"achieved {achieved:.1f} of {asked.target_rps:g} RPS ({100 * ratio:.1f} %)"
-    return Gate("achieved_rate", _tier(ratio, tiers), detail, ratio, tiers[1])
+    return Gate("achieved_rate", tier(ratio, tiers), detail, ratio, tiers[1])
 
 
-def _count(asked: AskedLoad, result: FortioResult, tiers: tuple[float, float]) -> Gate:
+def _count(asked: AskedLoad, result: LoadResult, tiers: tuple[float, float]) -> Gate:
     planned = planned_requests(asked.target_rps, asked.duration_s, asked.connections)
     ratio = result.n / planned
     detail = f"counted {result.n} of {planned} planned requests ({100 * ratio:.1f} %)"
-    status = FAIL if ratio > 2 - tiers[1] else _tier(ratio, tiers)
+    status = FAIL if ratio > 2 - tiers[1] else tier(ratio, tiers)
     return Gate("count", status, detail, ratio, tiers[1])
 
 
@@ -350,7 +353,8 @@ def _node_cpu(containers: Sequence[Mapping[str, Any]], node: float | None) -> Ga
     return Gate("node_cpu", PASS if ratio < MAX_NODE_CPU_RATIO else WARN, detail, ratio, MAX_NODE_CPU_RATIO)
 
 
-def _sockets(asked: AskedLoad, result: FortioResult) -> Gate:
+def socket_gate(asked: AskedLoad, result: LoadResult) -> Gate:
+    """Judge how often connections were opened anew."""
     if result.sockets is None:
         return Gate("sockets", NOT_AVAILABLE, "the load generator does not count its sockets")
     detail = f"{result.sockets} sockets for {asked.connections} connections"
@@ -358,7 +362,8 @@ def _sockets(asked: AskedLoad, result: FortioResult) -> Gate:
     return Gate("sockets", status, detail, result.sockets, asked.connections)
 
 
-def _resolution(result: FortioResult, quantiles: Sequence[float]) -> Gate:
+def resolution_gate(result: LoadResult, quantiles: Sequence[float]) -> Gate:
+    """Judge the width of the bins that hold the quantiles."""
     if result.histogram.n == 0:
         return Gate("resolution", NOT_AVAILABLE, "there is no latency to resolve")
     widths = {}
@@ -373,7 +378,7 @@ def _resolution(result: FortioResult, quantiles: Sequence[float]) -> Gate:
     return Gate("resolution", status, detail, widths[worst], MAX_BIN_WIDTH)
 
 
-def _omission(asked: AskedLoad, result: FortioResult, quantiles: Sequence[float]) -> Gate:
+def _omission(asked: AskedLoad, result: LoadResult, quantiles: Sequence[float]) -> Gate:
     bound = omission(asked, result)
     open_ended = [q for q in quantiles if bound.missing_fraction >= 1 - q]
     detail = (

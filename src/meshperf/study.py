@@ -70,6 +70,10 @@ class MeshArms(_Part):
     def _check(self) -> "MeshArms":
         if self.mesh == BASELINE.mesh:
             raise _mistake('arms must not list "baseline": every block has it twice already, so remove it')
+        return self
+
+    def check_supported(self) -> None:
+        """Raise a mistake unless this version can measure the arms."""
         supported = {mesh: names for mesh, names in SUPPORTED.items() if mesh != BASELINE.mesh}
         if self.mesh not in supported:
             raise _mistake(
@@ -83,7 +87,14 @@ class MeshArms(_Part):
                     f"{_did_you_mean(name, supported[self.mesh])}: "
                     f"supported are {_listing(explained(supported[self.mesh]))}"
                 )
-        return self
+
+
+class Imported(_Part):
+    """Where the runs of an imported campaign come from; nothing of it was measured here."""
+
+    baselines: int = Field(ge=0, le=9, description="0 to 9: how many runs of the baseline each block has")
+    source: str | None = Field(None, min_length=1, description="one line that says where the files are from, or null")
+    licence: str | None = Field(None, min_length=1, description="the licence of the files, or null if not known")
 
 
 class Load(_Part):
@@ -253,12 +264,15 @@ class Study(_Part):
     )
     seed: int = Field(ge=0, lt=2**63, description="a whole number from 0: it fixes every random order")
     testbed: Testbed = Field(default_factory=Testbed, description="a mapping with kind and context")
+    imported: Imported | None = Field(
+        None,
+        description="null, or for results that others measured a mapping that `meshperf data import` writes",
+    )
     arms: tuple[MeshArms, ...] = Field(
-        min_length=1,
         description="a list of what to compare with the baseline, "
         "e.g. [{mesh: istio, configurations: [mtls]}]",
     )
-    target_rps: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+    target_rps: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         min_length=1,
         description="whole numbers of requests per second, each at least 1, e.g. [200, 500]",
     )
@@ -273,7 +287,11 @@ class Study(_Part):
         le=99,
         description="0 to 99 (a whole number): how many blocks with a failed run may be repeated",
     )
-    load: Load = Field(default_factory=Load, description="a mapping with connections, duration_s, ...")
+    load: Load | None = Field(
+        default_factory=Load,
+        description="a mapping with connections, duration_s, ...; null in a study of imported results, which nobody "
+        "here asked for",
+    )
     workload: Workload = Field(default_factory=Workload, description="a mapping with placement, ...")
     quantiles: tuple[Share, ...] = Field(
         (0.5, 0.9, 0.99), min_length=1, description="numbers between 0 and 1, e.g. [0.5, 0.9, 0.99]"
@@ -300,6 +318,27 @@ class Study(_Part):
                     f"analysis.families.{name} has {strange:g}, which is not among the study's {name}: "
                     "add it there or remove it here"
                 )
+        if self.imported is None:
+            self._check_measured()
+        elif self.load is not None or self.makeup_blocks:
+            raise _mistake(
+                "a study of imported results asks for no load and no make-up blocks: "
+                "set load: null and makeup_blocks: 0, or remove the key imported"
+            )
+        return self
+
+    def _check_measured(self) -> None:
+        """Raise a mistake unless it can be measured."""
+        fields = type(self).model_fields
+        if not self.arms:
+            raise _mistake(f"arms must be {fields['arms'].description}, not []")
+        if 0 in self.target_rps:
+            place = f"target_rps[{self.target_rps.index(0)}]"
+            raise _mistake(f"{place} must be {fields['target_rps'].description}, not 0")
+        if self.load is None:
+            raise _mistake(f"load must be {fields['load'].description}, not null")
+        for arms in self.arms:
+            arms.check_supported()
         if self.blocks + self.makeup_blocks > 99:
             raise _mistake(
                 f"blocks ({self.blocks}) and makeup_blocks ({self.makeup_blocks}) together must be "
@@ -312,7 +351,6 @@ class Study(_Part):
                 f"fewer than 2 on each of load.connections ({self.load.connections}): "
                 "lengthen load.duration_s or use fewer connections"
             )
-        return self
 
     @property
     def arms_expanded(self) -> tuple[Arm, ...]:
@@ -327,7 +365,21 @@ class Study(_Part):
     @property
     def load_s(self) -> float:
         """Seconds of one run under load, warm-up included."""
-        return self.load.warmup_s + self.load.duration_s
+        return self.load.warmup_s + self.load.duration_s if self.load else 0.0
+
+    def require_measured(self) -> None:
+        """Refuse a study of imported results, of which nothing can be measured.
+
+        Raises
+        ------
+        MeshperfError
+            If it is one.
+        """
+        if self.imported is not None:
+            raise MeshperfError(
+                f"the campaign {self.campaign} was imported, so that nothing of it can be measured: "
+                f"add results with `meshperf data import`, and finish it with `meshperf data seal {self.campaign}`"
+            )
 
 
 def load_study(path: str | Path) -> Study:
@@ -406,7 +458,7 @@ def analysis_plan_sha256(study: Study) -> str:
     It covers everything but the title and the place of measurement. What later versions added to the analysis
     counts only where it is not the default, so that the plans of older campaigns keep their hash.
     """
-    plan = _plan(study)
+    plan = _plan(study, {"title", "testbed"})
     for name in _ADDED_LATER:
         if plan["analysis"][name] == Analysis().model_dump(mode="json")[name]:
             del plan["analysis"][name]
@@ -429,7 +481,7 @@ def changed_plan(recorded: Mapping[str, Any], study: Study) -> list[str]:
         "analysis.alpha: 0.05, now 0.1" for each difference; empty if the plan is the same.
     """
     before, now = (
-        _flat(_plan(one)) for one in (parse_study(recorded, "the study recorded in design.json"), study)
+        _flat(_plan(one, {"title", "testbed"})) for one in (parse_study(recorded, "the study recorded in design.json"), study)
     )
     return [
         f"{key}: {json.dumps(before.get(key))}, now {json.dumps(now.get(key))}"
@@ -442,10 +494,6 @@ def changed_plan(recorded: Mapping[str, Any], study: Study) -> list[str]:
 _ADDED_LATER = ("families", "tail_region", "dominance_epsilon", "knee_ratio", "planned")
 
 
-def _plan(study: Study) -> dict[str, Any]:
-    return study.model_dump(mode="json", exclude={"title", "testbed"})
-
-
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return a nested mapping with dotted keys."""
     flat: dict[str, Any] = {}
@@ -456,7 +504,13 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def measured_part(study: Study) -> dict[str, Any]:
     """Return the part of a study that decides what is measured, as plain JSON values."""
-    return study.model_dump(mode="json", exclude={"title", "quantiles", "analysis"})
+    return _plan(study, {"title", "quantiles", "analysis"})
+
+
+def _plan(study: Study, exclude: set[str]) -> dict[str, Any]:
+    """Return a study without some keys; "not imported" is no key, so that hashes are those of before it existed."""
+    content = study.model_dump(mode="json", exclude=exclude)
+    return {name: value for name, value in content.items() if name != "imported" or value is not None}
 
 
 def json_schema() -> str:

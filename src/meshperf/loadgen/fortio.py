@@ -1,16 +1,15 @@
-"""Fortio: its command line and its JSON results (Nighthawk's dialect of them too).
+"""Fortio: its command line and its JSON results (Nighthawk's and Meshery's dialects of them too).
 
 Checked against fortio 1.68.1: ``stats/stats.go`` (buckets, percentiles), ``periodic/periodic.go`` (schedule,
-result, access log), ``cli/fortio_main.go`` and ``bincommon/commonflags.go`` (flags). This module and
-`access_log` are the only ones that know fortio's words (QPS, NumThreads, ...).
+result, access log), ``cli/fortio_main.go`` and ``bincommon/commonflags.go`` (flags); results are read since
+version 1.1. This module, `fortio_buckets` and `access_log` are the only ones that know fortio's words (QPS,
+NumThreads, ...).
 """
 
 from __future__ import annotations
 
-import bisect
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,22 +18,21 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from meshperf.errors import MeshperfError
-from meshperf.histogram import Histogram
+from meshperf.histogram import HistogramError
+from meshperf.loadgen.fortio_buckets import (
+    FortioError,
+    infer_resolution,
+    is_cumulative,
+    read_bins,
+    successes,
+)
+from meshperf.loadgen.result import LoadResult, ResultError, decode, is_success, parse_json
 
-#: Upper edges of fortio's buckets in units of the resolution (``histogramBucketValues``); one overflow
-# follows.
-GRID = (
-    *range(12),
-    *(12, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 90, 100, 120, 140, 160, 180, 200),
-    *(250, 300, 350, 400, 450, 500, 600, 700, 800, 900, 1000),
-    *(2000, 3000, 4000, 5000, 7500, 10000, 20000, 30000, 40000, 50000, 75000, 100000),
-)  # fmt: skip
 PERCENTILES = (50.0, 75.0, 90.0, 99.0, 99.9)
-
-
-class FortioError(MeshperfError):
-    """A result or an access log that fortio did not write whole."""
+#: Rates that differ by more than this share are not the same rate.
+_SAME_RATE = 0.05
+#: How deep a result may lie in what other tools wrap around it.
+_MAX_DEPTH = 5
 
 
 class Load(Protocol):
@@ -46,89 +44,30 @@ class Load(Protocol):
     timeout_s: float
 
 
-@dataclass(frozen=True, eq=False)
-class FortioResult:
-    """One fortio result, in this project's words.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FortioResult(LoadResult):
+    """One fortio result.
+
+    The histogram is on fortio's whole grid where the file tells its resolution or the buckets show it, else on
+    the file's own bins. The achieved rate is all requests divided by the time from the first to the last, as
+    fortio prints it; with ``-uniform`` that time includes the staggered start of the connections, so it reads
+    a little low on short runs.
 
     Attributes
     ----------
-    target_rps_requested : float or None
-        Rate that fortio says it was asked for; None for "max".
-    achieved_rps : float
-        All requests divided by the time from the first to the last, as fortio prints it. With ``-uniform``
-        that time includes the staggered start of the connections, so it reads a little low on short runs.
-    duration_requested_s, duration_s : float
-        Asked and real duration in seconds; the first is NaN when the run was not asked by time.
-    connections : int
-    sockets : int or None
-        Sockets opened in all; more than `connections` means reconnects.
-    return_codes : dict of str to int
-    n, n_errors : int
-        All requests, and those that failed.
-    response_bytes : int or None
-        Received in all answers to them, with their heads where fortio's own client was used.
-    histogram : Histogram
-        Successful requests only (fortio counts errors in; they are taken out), on fortio's whole grid where
-        the file tells its resolution, else on the file's own bins.
     bins : ndarray, shape (k,), fields start_s, end_s, percent, count
         The buckets exactly as written, errors included, ends cut at the smallest and largest latency.
-    min_s, max_s, sum_s : float
-        Of all requests, as written; NaN where the file does not say.
-    percentiles : dict of float to float
-        Percentiles as stored in the file, in seconds; empty when it has none.
     dialect : {"fortio", "nighthawk"}
         Nighthawk writes percent levels of its own instead of cumulative shares of the counts.
-    started : datetime or None
-    version, labels, run_type, url : str
-    resolution_s, offset_s : float or None
-    uniform, catch_up : bool or None
-        None in versions that do not tell.
+    run_type : str
+    response_bytes : int or None
+        Received in all answers, with their heads where fortio's own client was used.
     """
 
-    target_rps_requested: float | None
-    achieved_rps: float
-    duration_requested_s: float
-    duration_s: float
-    connections: int
-    sockets: int | None
-    return_codes: dict[str, int]
-    n: int
-    n_errors: int
-    response_bytes: int | None
-    histogram: Histogram
     bins: NDArray[np.void]
-    min_s: float
-    max_s: float
-    sum_s: float
-    percentiles: dict[float, float]
     dialect: str
-    started: datetime | None
-    version: str
-    labels: str
     run_type: str
-    url: str
-    resolution_s: float | None
-    offset_s: float | None
-    uniform: bool | None
-    catch_up: bool | None
-
-
-def grid_edges(resolution_s: float, offset_s: float = 0.0) -> NDArray[np.float64]:
-    """Edges in seconds of fortio's grid for a resolution (``-r``) and an offset (``-offset``).
-
-    Returns
-    -------
-    ndarray
-        From 0 to infinity. Fortio's first bucket, "at or below the offset", is [0, offset]; without an offset
-        it can only hold latencies of 0, which count in the bucket above it.
-    """
-    if not resolution_s > 0 or not offset_s >= 0:
-        raise FortioError(
-            f"fortio's resolution must be above 0 and its offset not below, not {resolution_s}, {offset_s}"
-        )
-    edges = np.array(GRID, dtype=float) * resolution_s + offset_s
-    head = [0.0] if offset_s > 0 else []
-    return np.concatenate([head, edges, [np.inf]])
+    response_bytes: int | None
 
 
 def read_result(source: str | Path | bytes, *, name: str | None = None) -> FortioResult:
@@ -145,7 +84,7 @@ def read_result(source: str | Path | bytes, *, name: str | None = None) -> Forti
     ------
     FortioError
         One sentence naming the file: not there, truncated, JSON lines, a run that never started, counts that
-        do not add up.
+        do not add up, more than one result.
     """
     if isinstance(source, bytes):
         content, where = source, name or "the fortio result"
@@ -156,81 +95,61 @@ def read_result(source: str | Path | bytes, *, name: str | None = None) -> Forti
             content = path.read_bytes()
         except OSError as error:
             raise FortioError(f"{where} cannot be read: {error.strerror or error}") from error
-    document = _parse_json(content, where)
     try:
-        return _result(document, where)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        detail = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise FortioError(f"{where} is not a whole fortio result: {detail}; measure the run again") from error
+        document = parse_json(decode(content, where), where)
+    except FortioError:
+        raise
+    except ResultError as error:
+        raise FortioError(str(error)) from error
+    found = results(document, where)
+    if len(found) > 1:
+        raise FortioError(f"{where} holds {len(found)} results: give one result per file")
+    return found[0]
 
 
-def _parse_json(content: bytes, where: str) -> dict[str, Any]:
-    def refuse(constant: str) -> float:
-        raise ValueError(f"{constant} is not a number")
+def results(document: Any, where: str) -> list[FortioResult]:
+    """Return the results in a JSON document: one, or as many as a tool such as Meshery wrapped in it.
 
-    try:
-        document = json.loads(content.decode("utf-8"), parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        if error.msg == "Extra data":
-            raise FortioError(
-                f"{where} holds more than one JSON document; give one result per file"
-            ) from error
-        raise FortioError(
-            f"{where} is not valid JSON (line {error.lineno}, column {error.colno}): "
-            "the file is truncated or damaged; measure the run again"
-        ) from error
-    except ValueError as error:
-        raise FortioError(f"{where} is not a fortio result: {error}") from error
+    Raises
+    ------
+    FortioError
+        If there is none, or one is not whole.
+    """
+    found = list(_unwrapped(document))
+    if not found:
+        raise _no_result(document, where)
+    names = [where] if len(found) == 1 else [f"{where}#{number}" for number in range(1, len(found) + 1)]
+    return [_checked(item, name) for item, name in zip(found, names, strict=True)]
+
+
+def result_documents(document: Any) -> list[dict[str, Any]]:
+    """Return the objects of a JSON document that :func:`results` reads, in the same order."""
+    return list(_unwrapped(document))
+
+
+def _unwrapped(document: Any, depth: int = _MAX_DEPTH) -> Iterator[dict[str, Any]]:
+    if isinstance(document, dict) and isinstance(document.get("DurationHistogram"), dict):
+        yield document
+    elif depth > 0 and isinstance(document, dict | list):
+        for value in document.values() if isinstance(document, dict) else document:
+            yield from _unwrapped(value, depth - 1)
+
+
+def _no_result(document: Any, where: str) -> FortioError:
     if not isinstance(document, dict):
-        raise FortioError(f"{where} is not a fortio result: its JSON is not an object")
-    wrapped = _unwrapped(document)
-    if wrapped is not None:
-        return wrapped
+        return FortioError(f"{where} is not a fortio result: its JSON is not an object")
     if any(key in document for key in ("Error", "Exception", "Message")):
         reason = document.get("Message") or document.get("Error") or document.get("Exception")
-        raise FortioError(f"{where} is an error report, not a result: fortio said {str(reason)!r}")
-    raise FortioError(f"{where} is not a fortio result: it has no DurationHistogram")
+        return FortioError(f"{where} is an error report, not a result: fortio said {str(reason)!r}")
+    return FortioError(f"{where} is not a fortio result: it has no DurationHistogram")
 
 
-def _unwrapped(document: dict[str, Any], depth: int = 3) -> dict[str, Any] | None:
-    """Find the object with the result in it, which some tools wrap; None for none or more than one."""
-    if isinstance(document.get("DurationHistogram"), dict):
-        return document
-    if depth == 0:
-        return None
-    inner = [_unwrapped(value, depth - 1) for value in document.values() if isinstance(value, dict)]
-    found = [value for value in inner if value is not None]
-    return found[0] if len(found) == 1 else None
-
-
-_BIN = np.dtype([("start_s", "f8"), ("end_s", "f8"), ("percent", "f8"), ("count", "i8")])
-
-
-def _bins(data: Mapping[str, Any]) -> NDArray[np.void]:
-    rows = data.get("Data") or []
-    bins = np.array(
-        [(float(r["Start"]), float(r["End"]), float(r["Percent"]), int(r["Count"])) for r in rows], dtype=_BIN
-    )
-    n = int(data["Count"])
-    if bins.size == 0 and n:
-        raise ValueError(f"it counts {n} requests and has no histogram")
-    if n < 0 or (bins["count"] < 0).any():
-        raise ValueError("a count is negative")
-    total = int(bins["count"].sum())
-    # Early Nighthawk (which writes counts as strings) left out the bucket of the smallest latency.
-    if total > n or (total < n and not isinstance(data["Count"], str)):
-        raise ValueError(f"the buckets add up to {total}, the count is {n}")
-    # The smallest latency may exceed its bucket's end by the rounding of that end.
-    slack = 1e-9 * bins["end_s"]
-    if (bins["end_s"] < bins["start_s"] - slack).any() or (np.diff(bins["start_s"]) < -slack[1:]).any():
-        raise ValueError("the buckets are not in order")
-    return bins
-
-
-def _dialect(bins: NDArray[np.void], n: int) -> str:
-    """Tell the dialect: fortio's percent is the share counted so far, Nighthawk's a level of its own."""
-    cumulative = 100.0 * np.cumsum(bins["count"]) / max(n, 1)
-    return "fortio" if np.allclose(bins["percent"], cumulative, rtol=1e-9, atol=0) else "nighthawk"
+def _checked(document: Mapping[str, Any], where: str) -> FortioResult:
+    try:
+        return _result(document)
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, HistogramError) as error:
+        detail = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise FortioError(f"{where} is not a whole fortio result: {detail}; measure the run again") from error
 
 
 def _optional(data: Mapping[str, Any], key: str) -> float:
@@ -238,149 +157,104 @@ def _optional(data: Mapping[str, Any], key: str) -> float:
     return float("nan") if value is None else float(value)
 
 
-def _result(document: Mapping[str, Any], where: str) -> FortioResult:
+def _result(document: Mapping[str, Any]) -> FortioResult:
     data = document["DurationHistogram"]
-    bins = _bins(data)
+    bins = read_bins(data)
     n = int(data["Count"])
+    dialect = "fortio" if is_cumulative(bins, n) else "nighthawk"
+    codes = {str(code): int(count) for code, count in (document.get("RetCodes") or {}).items()}
     errors = document.get("ErrorsDurationHistogram") or {"Count": 0, "Data": None}
-    error_bins = _bins(errors)
+    error_bins = read_bins(errors)
     n_errors = int(errors["Count"])
     if n_errors > n:
         raise ValueError(f"it has {n_errors} errors in {n} requests")
+    n_failed = max(n_errors, _failed(codes, n, dialect))
     resolution = document.get("Resolution")
     resolution = float(resolution) if resolution else None
     offset = document.get("Offset")
     offset = float(offset) * 1e-9 if offset is not None else None
+    grid = resolution
+    if grid is None and dialect == "fortio" and not offset:
+        grid = infer_resolution(bins)
     bounds = (_optional(data, "Min"), _optional(data, "Max")) if n else (float("nan"), float("nan"))
     requested = str(document["RequestedQPS"])
-    duration = str(document.get("RequestedDuration", ""))
+    target = None if requested == "max" or float(requested) <= 0 else float(requested)
+    asked = str(document.get("RequestedDuration", ""))
+    asked_s = _go_duration_s(asked)
+    duration_s, notes = _duration_s(document, asked_s, dialect)
+    achieved = float(document["ActualQPS"])
     started = document.get("StartTime")
     no_catch_up = document.get("NoCatchUp")
-    sizes = document.get("Sizes")
+    size = (document.get("Sizes") or {}).get("Sum")
+    if n_failed > n_errors:
+        notes.append(f"the latencies of {n_failed - n_errors} failed requests are among the others")
+    if "interrupted" in asked:
+        notes.append(f'the run was not finished: asked for "{asked}"')
     return FortioResult(
-        target_rps_requested=None if requested == "max" else float(requested),
-        achieved_rps=float(document["ActualQPS"]),
-        duration_requested_s=_go_duration_s(duration),
-        duration_s=float(document["ActualDuration"]) * 1e-9,
+        generator=dialect,
+        target_rps_requested=target,
+        rate_limited=target is not None,
+        achieved_rps=achieved,
+        duration_requested_s=asked_s,
+        duration_s=duration_s,
         connections=int(document["NumThreads"]),
         sockets=None if document.get("SocketCount") is None else int(document["SocketCount"]),
-        return_codes={str(code): int(count) for code, count in (document.get("RetCodes") or {}).items()},
+        return_codes=codes,
         n=n,
-        n_errors=n_errors,
-        response_bytes=None if sizes is None else round(float(sizes["Sum"])),
-        histogram=_successes(data, bins, errors, error_bins, resolution, offset or 0.0),
+        n_errors=n_failed,
+        histogram=successes(data, bins, errors, error_bins, grid, offset or 0.0),
+        n_errors_in_histogram=n_failed - n_errors,
         bins=bins,
         min_s=bounds[0],
         max_s=bounds[1],
         sum_s=_optional(data, "Sum"),
         percentiles={float(p["Percentile"]): float(p["Value"]) for p in data.get("Percentiles") or []},
-        dialect=_dialect(bins, n),
-        started=datetime.fromisoformat(started) if started else None,
-        version=str(document.get("Version", "")),
-        labels=str(document.get("Labels", "")),
-        run_type=str(document.get("RunType", "")),
-        url=str(document.get("URL", "")),
+        dialect=dialect,
+        started=_time(started),
+        version=str(document.get("Version") or ""),
+        labels=str(document.get("Labels") or ""),
+        run_type=str(document.get("RunType") or ""),
+        response_bytes=None if size is None else round(float(size)),
+        # gRPC and TCP results have a destination instead.
+        url=str(document.get("URL") or document.get("Destination") or ""),
         resolution_s=resolution,
         offset_s=offset,
         uniform=document.get("Uniform"),
         catch_up=None if no_catch_up is None else not no_catch_up,
+        contradictions=tuple(_contradictions(n, codes, achieved, duration_s, dialect)),
+        notes=tuple(notes),
     )
 
 
-def _successes(
-    data: Mapping[str, Any],
-    bins: NDArray[np.void],
-    errors: Mapping[str, Any],
-    error_bins: NDArray[np.void],
-    resolution_s: float | None,
-    offset_s: float,
-) -> Histogram:
-    """Histogram of the requests that did not fail, on the whole grid if the buckets lie on it."""
-    edges, index = None, None
-    if resolution_s is not None:
-        edges = grid_edges(resolution_s, offset_s)
-        index = _grid_index(bins, edges, resolution_s, offset_s)
-    if edges is None or index is None:
-        edges, index = _own_edges(bins)
-    counts = np.bincount(index, weights=bins["count"], minlength=edges.size - 1).astype(np.int64)
-    if bins.size == 0:
-        return Histogram.from_bins(edges, counts)
-    low = float(data.get("Min", bins["start_s"][0]))
-    high = float(data.get("Max", bins["end_s"][-1]))
-    total = data.get("Sum")
-    if error_bins.size:
-        # An error's bucket is on the same grid and inside a bucket of all requests: its right end tells
-        # which.
-        position = np.searchsorted(bins["end_s"], error_bins["end_s"] * (1 - 1e-12), side="left")
-        np.subtract.at(counts, index[np.minimum(position, bins.size - 1)], error_bins["count"])
-        if (counts < 0).any():
-            raise ValueError("it has a bucket with more errors than requests")
-        total = None if total is None else float(total) - float(errors["Sum"])
-        low, high = _success_bounds(edges, counts, low, high, errors)
-    return Histogram.from_bins(edges, counts, min_s=low, max_s=high, sum_s=total)
+def _failed(codes: Mapping[str, int], n: int, dialect: str) -> int:
+    """Count the failed requests by their codes; Nighthawk writes the number of 2xx and no other."""
+    if dialect == "nighthawk":
+        return max(0, n - codes["200"]) if list(codes) == ["200"] else 0
+    return sum(count for code, count in codes.items() if not is_success(code))
 
 
-def _success_bounds(
-    edges: NDArray, counts: NDArray, low: float, high: float, errors: Mapping[str, Any]
-) -> tuple[float | None, float | None]:
-    """Smallest and largest latency of the successes: known unless an error had the same extreme."""
-    occupied = np.flatnonzero(counts)
-    if occupied.size == 0:
-        return None, None
-    first, last = occupied[0], occupied[-1]
-    low_out = low if low < float(errors["Min"]) else max(float(edges[first]), low)
-    high_out = high if high > float(errors["Max"]) else min(float(edges[last + 1]), high)
-    return low_out, high_out
+def _duration_s(document: Mapping[str, Any], asked_s: float, dialect: str) -> tuple[float, list[str]]:
+    """Return the real duration in seconds, which early Nighthawk wrote in seconds and all others in ns."""
+    written = float(document["ActualDuration"])
+    if dialect == "nighthawk" and abs(written - asked_s) <= 0.5 * asked_s:
+        return written, ["ActualDuration is in seconds, as early Nighthawk wrote it"]
+    return written * 1e-9, []
 
 
-def _bucket(latency_s: float, resolution_s: float, offset_s: float) -> int:
-    """Find fortio's bucket of a latency (``Histogram.record`` in ``stats/stats.go``), its rounding included."""
-    scaled = (latency_s - offset_s) / resolution_s
-    if scaled <= GRID[0]:
-        return 0
-    if scaled > GRID[-1]:
-        return len(GRID)
-    whole = int(scaled)
-    if scaled - whole < 1e-12:
-        whole -= 1
-    return bisect.bisect_right(GRID, whole)
+def _contradictions(
+    n: int, codes: Mapping[str, int], achieved_rps: float, duration_s: float, dialect: str
+) -> Iterator[str]:
+    if duration_s > 0 and abs(n / duration_s - achieved_rps) > _SAME_RATE * n / duration_s:
+        yield f"{n} requests in {duration_s:g} s are {n / duration_s:.4g} RPS, not {achieved_rps:g}"
+    total = sum(codes.values())
+    if codes and (total > n or (total < n and dialect == "fortio")):
+        yield f"it counts {n} requests and {total} return codes"
 
 
-def _grid_index(
-    bins: NDArray[np.void], edges: NDArray[np.float64], resolution_s: float, offset_s: float
-) -> NDArray[np.intp] | None:
-    """Index on the grid of every bucket; None when the buckets do not lie on this grid."""
-    if bins.size == 0:
-        return np.empty(0, dtype=np.intp)
-    # All right ends but the last are grid edges; the last is the largest latency, within the last bucket.
-    inner = np.abs(edges[:-1][None, :] - bins["end_s"][:-1, None]).argmin(axis=1)
-    if not np.allclose(edges[inner], bins["end_s"][:-1], rtol=1e-9, atol=1e-15):
-        return None
-    if bins.size > 1:
-        start = np.abs(edges[:-1] - bins["start_s"][-1]).argmin()
-        if not np.isclose(edges[start], bins["start_s"][-1], rtol=1e-9, atol=1e-15):
-            return None
-        last = start
-    else:
-        last = _bucket(bins["end_s"][-1], resolution_s, offset_s) - (offset_s == 0)
-    index = np.append(inner - 1, last)
-    index = np.maximum(index, 0)
-    return index if (np.diff(index) >= 0).all() else None
-
-
-def _own_edges(bins: NDArray[np.void]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Edges made of the file's own buckets, and the index of each; gaps become empty bins.
-
-    A bucket of no width (Nighthawk) holds latencies equal to its edge, which belong to the bin that ends
-    there, or at the very start to the first bin.
-    """
-    if bins.size == 0:
-        return np.array([0.0, np.inf]), np.empty(0, dtype=np.intp)
-    edges = np.unique(np.concatenate([bins["start_s"], bins["end_s"]]))
-    if edges.size == 1:
-        edges = np.array([np.nextafter(edges[0], 0.0), edges[0]])
-    index = np.searchsorted(edges, bins["end_s"], side="left") - 1
-    return edges, np.maximum(index, 0)
+def _time(text: str | None) -> datetime | None:
+    """Read a time as Go writes it; None for no time, Go's zero time, and a time of no known zone."""
+    time = datetime.fromisoformat(text) if text else None
+    return time if time is not None and time.tzinfo is not None and time.year > 1 else None
 
 
 def percentile(result: FortioResult, p: float, *, rule: str | None = None) -> float:
