@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from meshperf import provenance, runs, storage
-from meshperf.design import RunKey, run_keys, schedule
+from meshperf.design import Arm, RunKey, run_keys, schedule
 from meshperf.errors import MeshperfError
 from meshperf.paths import repository_root
 from meshperf.study import (
@@ -262,6 +262,9 @@ def _content_problems(campaign_dir: Path, study: Study) -> Iterator[str]:
     """Yield what the campaign lacks or should not have, and what cannot be read."""
     if read_design(campaign_dir).get("schedule") not in (None, _schedule_record(study)):
         yield f"the schedule in {campaign_dir / DESIGN} is not the one that its seed gives: restore the file"
+    if study.imported is not None:
+        yield from _import_problems(campaign_dir)
+        return
     present = []
     damaged = False
     for key in runs.iter_keys(campaign_dir):
@@ -284,15 +287,41 @@ def _content_problems(campaign_dir: Path, study: Study) -> Iterator[str]:
             yield f"the run {runs.run_dir(campaign_dir, key)} is not part of the design: remove it"
 
 
-def _read_run(campaign_dir: Path, key: RunKey) -> None:
-    """Read a run's record and result.
+def _import_problems(campaign_dir: Path) -> Iterator[str]:
+    """Yield what is wrong with an imported campaign, which has no order and no plan to be compared with."""
+    connections: dict[tuple[Arm, int], dict[Any, RunKey]] = {}
+    for key in runs.iter_keys(campaign_dir):
+        run = runs.run_dir(campaign_dir, key)
+        try:
+            record = _read_run(campaign_dir, key)
+            origin = record["imported"]
+            if _sha256(run / origin["original"]) != origin["sha256"]:
+                yield f"{run / origin['original']} is not the file that was imported: restore it, or import it again"
+        except (KeyError, TypeError, OSError):
+            yield f"{run / runs.RECORD} does not say what was imported: remove {run} and import it again"
+        except MeshperfError as error:
+            yield str(error)
+        else:
+            load = record["load"]
+            connections.setdefault((key.arm, key.target_rps), {}).setdefault(load["connections"], key)
+    for (arm, target_rps), found in connections.items():
+        if len(found) > 1:
+            loads = " and ".join(f"{number or 'unknown'} ({key})" for number, key in found.items())
+            yield (
+                f"the runs of {arm} at {target_rps} RPS have different numbers of connections, {loads}, and so do not "
+                "repeat each other: import each number into a campaign of its own (--connections)"
+            )
+
+
+def _read_run(campaign_dir: Path, key: RunKey) -> dict[str, Any]:
+    """Read a run's record and result, and return the record.
 
     Raises
     ------
     MeshperfError
         If one is damaged, or belongs to another run.
     """
-    from meshperf.loadgen import fortio
+    from meshperf.loadgen.recognise import read_run
 
     run = runs.run_dir(campaign_dir, key)
     record = runs.read_record(run)
@@ -300,7 +329,8 @@ def _read_run(campaign_dir: Path, key: RunKey) -> None:
         raise MeshperfError(
             f"{run / runs.RECORD} is the record of another run: restore it from version control"
         )
-    fortio.read_result(run / runs.RESULT)
+    read_run(run)
+    return record
 
 
 def _file_names(campaign_dir: Path) -> list[str]:
@@ -360,7 +390,7 @@ def _summary(campaign_dir: Path, study: Study) -> dict[str, Any]:
         "started_utc": started,
         "ended_utc": ended,
         "sha256sums_sha256": _sha256(campaign_dir / runs.CHECKSUMS),
-        "licence": "CC-BY-4.0",
+        "licence": "CC-BY-4.0" if study.imported is None else study.imported.licence or "unknown",
     }
 
 
@@ -374,12 +404,17 @@ def _remove_notes(campaign_dir: Path) -> None:
 
 
 def _period(campaign_dir: Path) -> tuple[str, str]:
-    """Return when the first run started and the last one ended, as ISO 8601 in UTC."""
+    """Return when the first run started and the last one ended, as ISO 8601; empty where no run says it."""
     loads = [
         runs.read_record(runs.run_dir(campaign_dir, key))["load"] for key in runs.iter_keys(campaign_dir)
     ]
-    started, ended = ([load[name] for load in loads] for name in ("started_utc", "ended_utc"))
-    return min(started, key=datetime.fromisoformat), max(ended, key=datetime.fromisoformat)
+    started, ended = (
+        [load[name] for load in loads if load[name] is not None] for name in ("started_utc", "ended_utc")
+    )
+    return (
+        min(started, key=datetime.fromisoformat, default=""),
+        max(ended, key=datetime.fromisoformat, default=""),
+    )
 
 
 def _sha256(path: Path) -> str:
@@ -404,7 +439,9 @@ def _crate(campaign_dir: Path, study: Study) -> bytes:
             title=study.title,
             started_utc=started,
             ended_utc=ended,
+            published_utc=design["created_utc"] if study.imported else ended,
             synthetic=bool(design.get("synthetic")),
+            imported=study.imported,
             code=design.get("meshperf", {}),
         )
     )

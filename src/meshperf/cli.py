@@ -6,7 +6,7 @@ one sentence on standard error and exit code 2.
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -90,6 +90,7 @@ def run(study: Path) -> None:
     from meshperf import campaign, pipeline, testbed
 
     loaded = _load(study)
+    loaded.require_measured()
     campaign.check_design(loaded, campaign.directory(loaded.campaign))
     pipeline.measure(
         study, prepare=lambda wanted: click.echo(testbed.up(wanted, click.echo)), echo=click.echo
@@ -98,7 +99,7 @@ def run(study: Path) -> None:
 
 @cli.group()
 def data() -> None:
-    """List, verify and seal the raw data."""
+    """List, verify, import and seal the raw data."""
 
 
 @data.command("list")
@@ -145,6 +146,51 @@ def data_verify(campaigns: tuple[str, ...], study: Path | None) -> None:
             click.echo(f"{directory.name}: all files are as they were measured, and no run is missing")
     if n_problems:
         sys.exit(2)
+
+
+@data.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE ...")
+@click.option(
+    "--campaign", "campaign_id", required=True, help="Id of a new or an unsealed imported campaign."
+)
+@click.option("--mesh", help="What was measured, e.g. istio; baseline for no mesh.")
+@click.option("--configuration", help="Its configuration, e.g. mtls.")
+@click.option(
+    "--rps", metavar="N|max", help="The target rate where a file does not say it; max for no limit."
+)
+@click.option(
+    "--block", metavar="N", help="The block; without it, repetitions are numbered in order of time."
+)
+@click.option("--deployment", metavar="N", help="The deployment of the arm in the block; 1 without it.")
+@click.option(
+    "--connections", metavar="N", help="Import only results with N connections, or that do not say."
+)
+@click.option(
+    "--mapping", type=_STUDY, help="CSV: file,mesh,configuration,target_rps,block,deployment,connections."
+)
+@click.option("--pattern", metavar="REGEX", help="Named groups of it, found in a file's path, are the same.")
+@click.option(
+    "--arm", "arms", multiple=True, metavar="TEXT=MESH/CONFIGURATION", help="What the group arm stands for."
+)
+@click.option("--title", help="The campaign's title.")
+@click.option("--source", help="Where the files are from, e.g. an address.")
+@click.option("--licence", help="The licence of the files, e.g. Apache-2.0.")
+@click.option(
+    "--campaigns-dir", type=click.Path(file_okay=False, path_type=Path), help="Instead of data/raw."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be imported.")
+def data_import(
+    files: tuple[Path, ...], campaign_id: str, campaigns_dir: Path | None, dry_run: bool, **options: Any
+) -> None:
+    """Import results that others measured.
+
+    FILEs are results of fortio, Nighthawk (fortio's format), Meshery and oha (text or JSON), or folders of them. What
+    was measured is stated for all of them with --mesh and --configuration, or file by file with --mapping or --pattern.
+    A file that cannot be imported is refused with the reason, and the others are imported.
+    """
+    from meshperf.importing import command
+
+    sys.exit(command.run(files, campaign_id, campaigns_dir, dry_run, options, click.echo))
 
 
 @data.command("seal")

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from meshperf import campaign, runs
 from meshperf.design import RunKey
 from meshperf.errors import MeshperfError
-from meshperf.histogram import LOG_GRID, Histogram
-from meshperf.loadgen import fortio
+from meshperf.histogram import LOG_GRID, Histogram, on_one_grid
+from meshperf.loadgen.recognise import read_run
+from meshperf.loadgen.result import LoadResult
 from meshperf.statistics.quantiles import best_log_quantile, run_cdfs
 from meshperf.statistics.steady import Steadiness, steadiness
 
@@ -85,7 +86,7 @@ def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
     rows = []
     for key, run, record in _runs(campaign_dir):
         load, quality, omission = record["load"], record["quality"], record["omission"]
-        result = fortio.read_result(run / runs.RESULT)
+        result = read_run(run)
         slices = _read_slices(run / runs.SLICES)
         histogram = _histogram(run, result, slices)
         judged = _steadiness(slices, run)
@@ -124,16 +125,20 @@ def load_histograms(campaign_dir: str | Path) -> pd.DataFrame:
     """Return ``histograms_df``: one row per run and occupied bin ``(bin_low_s, bin_high_s]``.
 
     Bins are those of the slices, added over the slices of the run; of a run without slices, those of the load
-    generator.
+    generator. Imported runs whose bins do not lie on one grid (oha's and Nighthawk's have edges of their own in every
+    run) are spread over the study-wide grid: between the edges of a run, its counts are interpolated.
 
     Raises
     ------
     MeshperfError
         If there is no such campaign, or a file of it is damaged.
     """
+    found = [(key, record, load_histogram(run)) for key, run, record in _runs(campaign_dir)]
+    imported = any(record.get("imported") for _, record, _ in found)
+    if imported and not on_one_grid(histogram for _, _, histogram in found):
+        found = [(key, record, histogram.spread(LOG_GRID)) for key, record, histogram in found]
     parts = []
-    for key, run, record in _runs(campaign_dir):
-        histogram = load_histogram(run)
+    for key, record, histogram in found:
         occupied = np.flatnonzero(histogram.counts)
         parts.append(
             pd.DataFrame(
@@ -161,7 +166,7 @@ def load_resources(campaign_dir: str | Path) -> pd.DataFrame:
     """
     rows = []
     for key, run, record in _runs(campaign_dir):
-        n = fortio.read_result(run / runs.RESULT).n
+        n = read_run(run).n
         for container in record["resources"]["containers"]:
             periods, throttled = container.get("periods"), container.get("throttled_periods")
             rows.append(
@@ -193,7 +198,7 @@ def load_histogram(run: str | Path) -> Histogram:
         If a file is missing or damaged.
     """
     run = Path(run)
-    return _histogram(run, fortio.read_result(run / runs.RESULT), _read_slices(run / runs.SLICES))
+    return _histogram(run, read_run(run), _read_slices(run / runs.SLICES))
 
 
 def load_slices(run: str | Path) -> dict[int, Histogram]:
@@ -263,7 +268,7 @@ def _by_slice(
     return numbers.astype(np.int64), table[first, 1], counts
 
 
-def _histogram(run: Path, result: fortio.FortioResult, table: NDArray[np.float64]) -> Histogram:
+def _histogram(run: Path, result: LoadResult, table: NDArray[np.float64]) -> Histogram:
     if not len(table):
         return result.histogram
     counts = _counts(table, run / runs.SLICES)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import PchipInterpolator
 
 from meshperf.errors import MeshperfError
 from meshperf.statistics.quantiles import WIDE_BIN_RATIO, best_log_quantile, quantile_bounds
@@ -184,6 +185,49 @@ class Histogram:
             raise HistogramError(f"the stored histogram says n = {n}, its counts add up to {histogram.n}")
         return histogram
 
+    def spread(self, edges_s: ArrayLike) -> Histogram:
+        """Put the counts on other bins, where the own ones are too wide or lie differently.
+
+        Parameters
+        ----------
+        edges_s : array_like, shape (n_bins + 1,)
+            Seconds, strictly ascending from 0, the last infinite.
+
+        Returns
+        -------
+        Histogram
+            Of as many latencies, with the same extremes and sum.
+
+        Notes
+        -----
+        Between the own edges, which are exact, the number of latencies at or below runs along a monotone cubic
+        (PCHIP: Fritsch and Carlson 1980) of log latency, rounded to whole numbers. It is an estimate there.
+
+        Raises
+        ------
+        HistogramError
+            When the latencies do not lie within the edges.
+        """
+        edges = np.asarray(edges_s, dtype=float)
+        if self.n == 0:
+            return Histogram.from_bins(edges, np.zeros(edges.size - 1))
+        if self.min_s < edges[0] or self.max_s > edges[-1]:
+            raise HistogramError("a latency lies outside the grid")
+        latencies, shares = self.cdf()
+        x = np.log(np.maximum(latencies, np.finfo(float).tiny))
+        last = np.append(np.diff(x) > 0, True)
+        x, known = x[last], shares[last] * self.n
+        at = np.clip(np.log(np.maximum(edges, np.finfo(float).tiny)), x[0], x[-1])
+        cumulative = (
+            np.round(PchipInterpolator(x, known)(at)) if x.size > 1 else np.full(edges.size, float(self.n))
+        )
+        # The smallest and the largest latency are in their own bins.
+        cumulative = np.clip(cumulative, 1, self.n - 1) if self.n > 1 else cumulative
+        cumulative[edges < self.min_s] = 0
+        cumulative[edges >= self.max_s] = self.n
+        bounds = {"min_s": self.min_s, "max_s": self.max_s, "sum_s": self.sum_s}
+        return Histogram.from_bins(edges, np.diff(cumulative), **bounds)
+
     def _occupied(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Cumulative shares and edges from the first to the last occupied bin, cut to [min_s, max_s]."""
         occupied = np.flatnonzero(self.counts)
@@ -256,6 +300,22 @@ class Histogram:
         """Whether any bin of finite log width is wider than 5 %: bounds then matter more than estimates."""
         finite = self.edges_s[(self.edges_s > 0) & np.isfinite(self.edges_s)]
         return bool(finite.size > 1 and (finite[1:] / finite[:-1] > WIDE_BIN_RATIO).any())
+
+
+def on_one_grid(histograms: Iterable[Histogram]) -> bool:
+    """Return whether no occupied bin of one histogram is cut by an edge of another's."""
+    bins = [
+        (histogram.edges_s[:-1][histogram.counts > 0], histogram.edges_s[1:][histogram.counts > 0])
+        for histogram in histograms
+    ]
+    if not bins:
+        return True
+    low, high = np.concatenate([low for low, _ in bins]), np.concatenate([high for _, high in bins])
+    edges = np.unique(np.concatenate([low, high]))
+    # Edges that differ by their rounding are one.
+    inner_low = np.searchsorted(edges, low * (1 + 1e-9), side="right")
+    inner_high = np.searchsorted(edges, high * (1 - 1e-9), side="left")
+    return bool((inner_high <= inner_low).all())
 
 
 def _frozen(array: NDArray) -> NDArray:

@@ -3,6 +3,7 @@
 Layout below ``data/raw/<campaign>/``::
 
     <mesh>/<configuration>/<rps>/block-<NN>-<k>/   fortio.json run.json slices.csv.gz resources.csv.gz
+                                                   (imported: run.json and fortio.json, oha.json or oha.txt)
     attempts/<mesh>/<configuration>/<rps>/block-<NN>-<k>-attempt-<n>.json
 
 A run directory appears by one rename, so that a run that exists is complete. An attempt that the
@@ -17,7 +18,7 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from meshperf import storage
 from meshperf.design import RunKey, run_keys, schedule
@@ -66,16 +67,17 @@ class _Key(_Part):
 
 
 class _Load(_Part):
+    # Null only in imported runs: see RunRecord.
     generator: str
-    version: str
-    argv: list[str]
-    connections: int
-    duration_s: float
-    warmup_s: float
-    target_rps: float
-    achieved_rps: float
-    started_utc: datetime
-    ended_utc: datetime
+    version: str | None
+    argv: list[str] | None
+    connections: int | None
+    duration_s: float | None
+    warmup_s: float | None
+    target_rps: float | None
+    achieved_rps: float | None
+    started_utc: datetime | None
+    ended_utc: datetime | None
 
 
 class _Gate(_Part):
@@ -91,7 +93,15 @@ class _Quality(_Part):
 
 
 class _Proof(_Part):
-    passed: bool
+    passed: bool | None
+
+
+class _Import(_Part):
+    file: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    part: int = Field(ge=1)
+    original: str
+    imported_utc: datetime
 
 
 class _Container(_Part):
@@ -127,6 +137,18 @@ class RunRecord(_Part):
     node: dict[str, Any]
     testbed: dict[str, Any]
     meshperf: dict[str, Any]
+    #: Where the run comes from, if others measured it.
+    imported: _Import | None = None
+
+    @model_validator(mode="after")
+    def _measured_is_known(self) -> "RunRecord":
+        if self.imported is None:
+            unknown = [name for name in _Load.model_fields if getattr(self.load, name) is None]
+            if unknown or self.proof.passed is None:
+                raise ValueError(
+                    f"{unknown[0] if unknown else 'proof.passed'} is null and the run not imported"
+                )
+        return self
 
 
 def run_dir(campaign_dir: Path, key: RunKey) -> Path:
@@ -261,11 +283,13 @@ def read_attempts(campaign_dir: Path) -> list[dict[str, Any]]:
 
 
 def makeup_blocks(study: Study, campaign_dir: Path) -> int:
-    """Return how many make-up blocks the verdicts on disk ask for.
+    """Return how many make-up blocks the verdicts on disk ask for; none of an imported campaign.
 
     One for each block with a failed run, a failed make-up block included, at most ``study.makeup_blocks``.
     The whole block is repeated, never the lone arm: that would select.
     """
+    if study.imported is not None:
+        return 0
     failed = {
         key.block
         for key in iter_keys(campaign_dir)
@@ -280,8 +304,10 @@ def pending(study: Study, campaign_dir: Path) -> tuple[RunKey, ...]:
     Raises
     ------
     MeshperfError
-        If a sealed campaign lacks a run: its data have been damaged, and are not to be mended by measuring.
+        If a sealed campaign lacks a run: its data have been damaged, and are not to be mended by measuring; or
+        if the campaign was imported.
     """
+    study.require_measured()
     planned = run_keys(schedule(study, makeup_blocks(study, campaign_dir)))
     missing = tuple(key for key in planned if not is_complete(campaign_dir, key))
     if missing and is_sealed(campaign_dir):

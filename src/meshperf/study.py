@@ -93,8 +93,12 @@ class Imported(_Part):
     """Where the runs of an imported campaign come from; nothing of it was measured here."""
 
     baselines: int = Field(ge=0, le=9, description="0 to 9: how many runs of the baseline each block has")
-    source: str | None = Field(None, min_length=1, description="one line that says where the files are from, or null")
-    licence: str | None = Field(None, min_length=1, description="the licence of the files, or null if not known")
+    source: str | None = Field(
+        None, min_length=1, description="one line that says where the files are from, or null"
+    )
+    licence: str | None = Field(
+        None, min_length=1, description="the licence of the files, or null if not known"
+    )
 
 
 class Load(_Part):

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from meshperf.histogram import LOG_GRID, Histogram, rebin_latencies
-from meshperf.loadgen.fortio import GRID, grid_edges, percentile, read_result
+from meshperf.loadgen.fortio import percentile, read_result
+from meshperf.loadgen.fortio_buckets import GRID, grid_edges
 
 QUANTILES = st.floats(0.001, 0.999)
 LATENCIES = st.lists(st.floats(2e-5, 50), min_size=1, max_size=60)

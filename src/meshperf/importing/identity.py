@@ -233,7 +233,9 @@ def parse_arms(texts: Iterable[str]) -> dict[str, Claim]:
         name, _, arm = text.partition("=")
         mesh, _, configuration = arm.partition("/")
         if not name or not mesh:
-            raise MeshperfError(f"--arm {text} is not TEXT=MESH/CONFIGURATION, e.g. both=istio/mtls: correct it")
+            raise MeshperfError(
+                f"--arm {text} is not TEXT=MESH/CONFIGURATION, e.g. both=istio/mtls: correct it"
+            )
         try:
             arms[name] = Claim.parse({"mesh": mesh, "configuration": configuration})
         except Refused as error:

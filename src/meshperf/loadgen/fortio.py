@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from meshperf.histogram import HistogramError
+from meshperf.errors import MeshperfError
 from meshperf.loadgen.fortio_buckets import (
     FortioError,
     infer_resolution,
@@ -31,6 +31,10 @@ from meshperf.loadgen.result import LoadResult, ResultError, decode, is_success,
 PERCENTILES = (50.0, 75.0, 90.0, 99.0, 99.9)
 #: Rates that differ by more than this share are not the same rate.
 _SAME_RATE = 0.05
+#: What early versions wrote as a number (``grpc_health_v1.HealthCheckResponse_ServingStatus``).
+_GRPC_STATUS = {"0": "UNKNOWN", "1": "SERVING", "2": "NOT_SERVING"}
+#: No run is longer (30 years).
+_LONGEST_S = 1e9
 #: How deep a result may lie in what other tools wrap around it.
 _MAX_DEPTH = 5
 
@@ -147,7 +151,7 @@ def _no_result(document: Any, where: str) -> FortioError:
 def _checked(document: Mapping[str, Any], where: str) -> FortioResult:
     try:
         return _result(document)
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, HistogramError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MeshperfError) as error:
         detail = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise FortioError(f"{where} is not a whole fortio result: {detail}; measure the run again") from error
 
@@ -162,7 +166,9 @@ def _result(document: Mapping[str, Any]) -> FortioResult:
     bins = read_bins(data)
     n = int(data["Count"])
     dialect = "fortio" if is_cumulative(bins, n) else "nighthawk"
-    codes = {str(code): int(count) for code, count in (document.get("RetCodes") or {}).items()}
+    run_type = str(document.get("RunType") or "")
+    names = _GRPC_STATUS if run_type.startswith("GRPC") else {}
+    codes = {names.get(code, code): int(count) for code, count in (document.get("RetCodes") or {}).items()}
     errors = document.get("ErrorsDurationHistogram") or {"Count": 0, "Data": None}
     error_bins = read_bins(errors)
     n_errors = int(errors["Count"])
@@ -183,8 +189,11 @@ def _result(document: Mapping[str, Any]) -> FortioResult:
     asked_s = _go_duration_s(asked)
     duration_s, notes = _duration_s(document, asked_s, dialect)
     achieved = float(document["ActualQPS"])
+    connections = int(document["NumThreads"])
+    if not (0 <= duration_s < _LONGEST_S and 0 <= achieved < np.inf and connections > 0):
+        raise ValueError(f"{achieved:g} RPS on {connections} connections for {duration_s:g} s are no load")
     started = document.get("StartTime")
-    no_catch_up = document.get("NoCatchUp")
+    uniform, no_catch_up = document.get("Uniform"), document.get("NoCatchUp")
     size = (document.get("Sizes") or {}).get("Sum")
     if n_failed > n_errors:
         notes.append(f"the latencies of {n_failed - n_errors} failed requests are among the others")
@@ -197,7 +206,7 @@ def _result(document: Mapping[str, Any]) -> FortioResult:
         achieved_rps=achieved,
         duration_requested_s=asked_s,
         duration_s=duration_s,
-        connections=int(document["NumThreads"]),
+        connections=connections,
         sockets=None if document.get("SocketCount") is None else int(document["SocketCount"]),
         return_codes=codes,
         n=n,
@@ -213,13 +222,13 @@ def _result(document: Mapping[str, Any]) -> FortioResult:
         started=_time(started),
         version=str(document.get("Version") or ""),
         labels=str(document.get("Labels") or ""),
-        run_type=str(document.get("RunType") or ""),
+        run_type=run_type,
         response_bytes=None if size is None else round(float(size)),
         # gRPC and TCP results have a destination instead.
         url=str(document.get("URL") or document.get("Destination") or ""),
         resolution_s=resolution,
         offset_s=offset,
-        uniform=document.get("Uniform"),
+        uniform=None if uniform is None else bool(uniform),
         catch_up=None if no_catch_up is None else not no_catch_up,
         contradictions=tuple(_contradictions(n, codes, achieved, duration_s, dialect)),
         notes=tuple(notes),

@@ -209,5 +209,3 @@ def _own_edges(bins: NDArray[np.void]) -> tuple[NDArray[np.float64], NDArray[np.
         edges = np.array([np.nextafter(edges[0], 0.0), edges[0]])
     index = np.searchsorted(edges, bins["end_s"], side="left") - 1
     return edges, np.maximum(index, 0)
-
-

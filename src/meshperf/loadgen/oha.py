@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from meshperf.histogram import Histogram, HistogramError
+from meshperf.errors import MeshperfError
+from meshperf.histogram import Histogram
 from meshperf.loadgen.result import LoadResult, ResultError, is_success, parse_json
 
 #: Units of ``src/timescale.rs``, longest names first; a number printed with "10 sec" counts tens of seconds.
@@ -36,6 +37,8 @@ _ERROR = re.compile(r"^ +\[([0-9]+)\] (.*)$")
 #: Requests that were under way when the time was up: neither successes nor failures (since 1.2).
 _CUT_OFF = "aborted due to deadline"
 _N_BINS = 11
+#: No run is longer (30 years).
+_LONGEST_S = 1e9
 #: Decimals of a latency and of a bin's label in the text.
 _DECIMALS, _LABEL_DECIMALS = 4, 3
 
@@ -102,7 +105,9 @@ def read_result(content: str, where: str) -> LoadResult:
     if content.lstrip().startswith("{"):
         document = parse_json(content, where)
         if not is_document(document):
-            raise ResultError(f"{where} is not a result of oha's: it has no summary; give the file that oha wrote")
+            raise ResultError(
+                f"{where} is not a result of oha's: it has no summary; give the file that oha wrote"
+            )
         return read_document(document, where)
     return read_text(content, where)
 
@@ -110,7 +115,7 @@ def read_result(content: str, where: str) -> LoadResult:
 def _checked(read: Any, where: str) -> LoadResult:
     try:
         return _result(read())
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, HistogramError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MeshperfError) as error:
         detail = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ResultError(
             f"{where} is not a whole result of oha's: {detail}; take the file from its source again, "
@@ -211,6 +216,8 @@ def _number(value: float | None) -> float:
 
 
 def _result(stated: _Stated) -> LoadResult:
+    if any(error != _CUT_OFF and _CUT_OFF.startswith(error) for error in stated.errors):
+        raise ValueError("its last line is cut off")
     n_responses = sum(stated.codes.values())
     n_cut_off = sum(count for error, count in stated.errors.items() if error == _CUT_OFF)
     n_unanswered = sum(stated.errors.values()) - n_cut_off
@@ -250,8 +257,10 @@ def _result(stated: _Stated) -> LoadResult:
 
 def _check_counts(stated: _Stated, n: int) -> None:
     """Refuse a result whose status codes and errors are not all there."""
-    if not stated.total_s > 0:
-        raise ValueError(f"it lasted {stated.total_s:g} s")
+    if not (0 < stated.total_s < _LONGEST_S and 0 <= stated.rps < np.inf):
+        raise ValueError(f"{stated.rps:g} RPS for {stated.total_s:g} s are no load")
+    if any(count < 0 for count in (*stated.codes.values(), *stated.errors.values())):
+        raise ValueError("a count is negative")
     expected = stated.rps * stated.total_s
     digits = 0.5 * 10.0**-_DECIMALS if stated.rounding_s else 0.0
     slack = 0.5 + 1e-9 * expected + digits * stated.total_s + stated.rps * stated.rounding_s
@@ -326,10 +335,13 @@ def _percentile_points(stated: _Stated, n: int, width: float) -> list[tuple[floa
         if steps and value_s < steps[-1][1] - 2 * width:
             raise ValueError(f"its {p:g}th percentile is below the one before")
         rank = int(p / 100.0 * n)
+        # Where p n/100 is whole, every value from that response to the next is a p-th percentile (Hyndman and Fan
+        # 1996): it counts as the value that oha prints.
+        below = max(0, rank - 1) if abs(rank - p / 100.0 * n) < 1e-6 else rank
         if steps and value_s - width < steps[-1][1] - 0.01 * width:
             steps[-1][1:] = [value_s + width, steps[-1][2], rank + 1]
         else:
-            steps.append([value_s - width, value_s + width, rank, rank + 1])
+            steps.append([value_s - width, value_s + width, below, rank + 1])
     return [point for low, high, below, upto in steps for point in ((low, int(below)), (high, int(upto)))]
 
 
@@ -341,6 +353,6 @@ def _merged(
     for latency_s, count in bins:
         below = [n for other, n in percentiles if other <= latency_s]
         above = [n for other, n in percentiles if other > latency_s]
-        if (not below or below[-1] < count) and (not above or count < above[0]):
+        if (not below or below[-1] <= count) and (not above or count <= above[0]):
             points.append((latency_s, count))
     return sorted(points)

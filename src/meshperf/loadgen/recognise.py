@@ -12,6 +12,8 @@ from meshperf.loadgen.result import LoadResult, ResultError, decode, parse_json
 
 #: What each kind of result is called in a run's directory; the first one there is read.
 FORTIO_JSON, OHA_JSON, OHA_TEXT = "fortio.json", "oha.json", "oha.txt"
+#: The file that holds more than the one result of a run, as it was.
+ORIGINAL = "original.json"
 _KNOWN = "fortio (JSON), Nighthawk (--output-format fortio), Meshery and oha (text or JSON)"
 
 
@@ -52,6 +54,10 @@ def recognise(content: bytes, where: str) -> list[Recognised]:
         One sentence: it is damaged, or of no tool that is known, and what to do.
     """
     text = decode(content, where)
+    if "Aggregated Function Time" in text:
+        raise ResultError(
+            f"{where} is what fortio prints, not its result: run it with -json FILE, and give that file"
+        )
     if not text.lstrip().startswith(("{", "[")):
         return [Recognised(_read_text(text, where), OHA_TEXT, content, is_whole_file=True)]
     document = parse_json(text, where)
@@ -87,16 +93,13 @@ def read_run(run: Path) -> LoadResult:
 def _read_text(text: str, where: str) -> LoadResult:
     if oha.is_text(text):
         return oha.read_text(text, where)
-    if "Aggregated Function Time" in text:
-        raise ResultError(
-            f"{where} is what fortio prints, not its result: run it with -json FILE, and give that file"
-        )
     raise ResultError(f"{where} is no result of a known load generator: known are {_KNOWN}")
 
 
 def _refuse_document(document: Any, where: str) -> None:
     """Refuse a JSON document without a result; fortio's own error reports are left to its reader."""
-    if isinstance(document, dict) and {"options", "results"} <= set(document):
+    native = document.get("results") if isinstance(document, dict) else None
+    if isinstance(native, list) and any("statistics" in item for item in native if isinstance(item, dict)):
         raise ResultError(
             f"{where} is in Nighthawk's own format, which is not read: convert it with "
             "`nighthawk_output_transform --output-format fortio`, and give the result"
