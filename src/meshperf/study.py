@@ -484,9 +484,8 @@ def changed_plan(recorded: Mapping[str, Any], study: Study) -> list[str]:
     list of str
         "analysis.alpha: 0.05, now 0.1" for each difference; empty if the plan is the same.
     """
-    before, now = (
-        _flat(_plan(one, {"title", "testbed"})) for one in (parse_study(recorded, "the study recorded in design.json"), study)
-    )
+    began = parse_study(recorded, "the study recorded in design.json")
+    before, now = (_flat(_plan(one, {"title", "testbed"})) for one in (began, study))
     return [
         f"{key}: {json.dumps(before.get(key))}, now {json.dumps(now.get(key))}"
         for key in dict.fromkeys([*before, *now])
