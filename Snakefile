@@ -27,6 +27,7 @@ wildcard_constraints:
 include: "rules/verify.smk"
 include: "rules/analyse.smk"
 include: "rules/compare.smk"
+include: "rules/published.smk"
 include: "rules/paper.smk"
 include: "rules/test.smk"
 

@@ -122,6 +122,12 @@ ANALYSIS_SOURCES = [*FRAME_SOURCES, *sources("analysis")]
 REPORT_SOURCES = [
     *ANALYSIS_SOURCES,
     *sources("report", "report/plots", "report/figures", "report/tables"),
+    *sources("report/published", "published"),
+]
+PUBLISHED_SOURCES = sources("published", "report/style.py", "report/published/plots.py")
+PUBLISHED_DATA = [
+    *tree("data/published", (".csv", ".md")),
+    "data/published/SHA256SUMS",
 ]
 PAPER_SOURCES = tree(
     "paper", (".qmd", ".yml", ".bib", ".css", ".js", ".typ", ".lua", ".html")

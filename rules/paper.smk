@@ -1,6 +1,6 @@
 """The report: figures, tables and numbers from results, then HTML and PDF.
 
-in:  results/<study>/*.csv, which passed their tests; paper/**
+in:  results/<study>/*.csv, which passed their tests; results/<study>/published; paper/**
 out: results/<study>/report/index.html, report.pdf, and what they are made of
 """
 
@@ -18,6 +18,7 @@ rule build_report:
             table=["comparisons", "ranks", "gate", "control", "distances", "shifts"],
         ),
         resources="results/{study}/resources.csv",
+        published="results/{study}/published",
         paper=PAPER_SOURCES,
         library=REPORT_SOURCES,
     output:

@@ -33,6 +33,8 @@ class Workspace:
         for name in LINKED:
             (directory / name).symlink_to(ROOT / name)
         (directory / "config").mkdir()
+        (directory / "data").mkdir()
+        (directory / "data" / "published").symlink_to(ROOT / "data" / "published")
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a process that works here."""

@@ -49,6 +49,7 @@ def execute(workspace, name, tmp_path, **parameters):
         ("05-resources", {}, "sidecar"),
         ("06-check-control", {}, "second against first"),
         ("07-compare-distributions", {}, "wasserstein"),
+        ("10-read-published", {}, "9.10"),
     ],
 )
 def test_runs_all_without_a_cluster(measured, tmp_path, name, parameters, shown):

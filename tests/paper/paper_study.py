@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 from support import make_synthetic_campaign
 
 from meshperf import analysis, frames
+from meshperf.published import results
+from meshperf.published import tables as published_tables
 from meshperf.report import data, figures, render, tables, values
 from meshperf.study import Study
 
@@ -43,6 +46,14 @@ def analysed(root: Path, study: Study, *, resources: bool = True, **campaign: ob
         table.to_csv(results_dir / f"{name}.csv", index=False)
     if resources:
         frames.load_resources(campaign_dir).to_csv(results_dir / "resources.csv", index=False)
+    comparisons_df, resources_df = (
+        pd.read_csv(results_dir / "comparisons.csv"),
+        frames.load_resources(campaign_dir),
+    )
+    used_df = resources_df if resources else resources_df.iloc[:0]
+    results.write(
+        results.read_again(published_tables.load(), study, comparisons_df, used_df), results_dir / "published"
+    )
     report_data = data.load(study, results_dir, campaign_dir)
     figures.write_all(report_data, results_dir / "figures")
     tables.write_all(report_data, results_dir / "tables")

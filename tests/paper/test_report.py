@@ -14,6 +14,7 @@ from paper.paper_study import PAPER, analysed
 from support import make_study
 
 from meshperf.design import RunKey
+from meshperf.published import tables as published_tables
 from meshperf.report import figures, style, tables, values
 
 NOT_A_NUMBER = re.compile(r"\b(nan|NaN|None|inf|undefined)\b")
@@ -82,9 +83,9 @@ def test_floats_are_numbered_without_gaps_and_references_lead_to_them(page, pdf_
 def test_every_result_knows_the_arms_whose_caveats_its_caption_says(rendered):
     data = rendered.report_data
     results = [*figures.floats(data), *tables.floats(data)]
-    # Checks of runs and the control's own results are no results of a mesh.
+    # Checks of runs and the control's own results are no results of a mesh, and what others printed is none of ours.
     others = ("02-check-runs", "06-check-control")
-    results = {item.label: item.arms for item in results if item.notebook not in others}
+    results = {item.label: item.arms for item in results if item.notebook not in others and not item.origin}
     del results["tbl-configurations"]
     assert len(results) >= 8 and all(results.values()), results
     for label in ("fig-overhead", "fig-resources", "tbl-latency", "tbl-overhead", "tbl-resources"):
@@ -94,9 +95,12 @@ def test_every_result_knows_the_arms_whose_caveats_its_caption_says(rendered):
 def test_captions_end_with_notebook_campaign_and_data(rendered, page):
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", page, flags=re.DOTALL)
     assert len(captions) > 20
-    end = rf"Notebook 0\d-[\w-]+; campaign {rendered.report_data.campaign}; data {rendered.report_data.data_hash}\.$"
-    for caption in captions:
-        assert re.search(end, text_of(caption).strip()), caption
+    ours = f"campaign {rendered.report_data.campaign}; data {rendered.report_data.data_hash}"
+    theirs = f"published tables; data {published_tables.load().data_hash}"
+    end = rf"Notebook \d\d-[\w-]+; ({ours}|{theirs})\.$"
+    ends = {caption: re.search(end, text_of(caption).strip()) for caption in captions}
+    assert [caption for caption, found in ends.items() if found is None] == []
+    assert {found[1] for found in ends.values()} == {ours, theirs}
 
 
 def test_every_image_exists_and_is_described(rendered, page):
@@ -109,7 +113,9 @@ def test_every_image_exists_and_is_described(rendered, page):
 
 def test_html_needs_nothing_from_elsewhere(rendered, page):
     links = re.findall(r'(?:src|href)="([^"]+)"', page)
-    files = [link for link in links if not re.match(r"#|data:|https://doi\.org/", link)]
+    # References may link to where a source is published; nothing is loaded from there.
+    cited = re.findall(r'<a\s[^>]*href="(https://[^"]+)"', page)
+    files = [link for link in links if not re.match(r"#|data:", link) and link not in cited]
     assert files
     for link in files:
         assert (rendered.out_dir / link).is_file(), link
@@ -146,8 +152,8 @@ def test_synthetic_data_are_stamped_everywhere(rendered, page, pdf, pdf_text):
     assert "SYNTHETIC DATA" in pdf.pages[0].extract_text()
     assert "SYNTHETIC DATA" in text_of(page)[:600]
     for caption in re.findall(r"<figcaption>(.*?)</figcaption>", page, flags=re.DOTALL):
-        assert "SYNTHETIC DATA" in caption
-    for figure in figures.floats(rendered.report_data):
+        assert ("SYNTHETIC DATA" in caption) == ("; published tables;" not in text_of(caption))
+    for figure in [item for item in figures.floats(rendered.report_data) if not item.origin]:
         for panel in figure.panels:
             assert "SYNTHETIC DATA" in [text.get_text() for text in panel.draw().texts], panel.stem
 
@@ -345,7 +351,7 @@ def test_conditions_of_the_paper_are_those_that_are_defined(rendered):
     assert set(re.findall(r'meta="measured\.(\w+)"', sources)) == set(values.measured(rendered.report_data))
 
 
-@pytest.mark.parametrize("chapter", ["index.qmd", "results.qmd", "testbed.qmd"])
+@pytest.mark.parametrize("chapter", ["index.qmd", "results.qmd", "testbed.qmd", "published.qmd"])
 def test_no_number_is_typed_into_prose_of_results(chapter):
     prose = (PAPER / chapter).read_text(encoding="utf-8")
     prose = re.sub(r"\{\{<.*?>\}\}|\{#[^}]*\}|@[\w-]+|p\d+", "", prose)

@@ -456,7 +456,7 @@ def test_the_findings_are_those_known_of_these_documents(published):
     )
     assert by_rule["rates", "elca2022"].found == 118 - 56
     assert (by_rule["cpu-limit", "elca2022"].checked, by_rule["cpu-limit", "elca2022"].found) == (40, 26)
-    assert "20 of 32 at p99 (sign test p = 0.22)" in by_rule["faster-than-none", "elca2022"].statement
+    assert "20 of 32 at p99 (sign test, p = 0.22)" in by_rule["faster-than-none", "elca2022"].statement
     assert "19 of 28 at p99" in by_rule["tls-faster", "elca2022"].statement
     assert by_rule["closed-loop", "livewyer2024"].found == 24
     assert by_rule["claims", "osm2022"].found == 0

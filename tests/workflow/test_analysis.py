@@ -58,6 +58,11 @@ def test_repeats_nothing(analysed):
             {"describe_cell", "compare_arms", "check_runs", "test_results"},
         ),
         ("notebooks/05-resources.ipynb", {"summarise_resources": 1}, {"describe_cell", "compare_arms"}),
+        (
+            "src/meshperf/published/printed.py",
+            {"read_published": 1, "build_report": 1},
+            {"describe_cell", "compare_arms", "check_runs"},
+        ),
         ("paper/method.qmd", {"build_report": 1}, {"describe_cell", "compare_arms", "check_runs"}),
     ],
 )

@@ -164,6 +164,11 @@ def signs_df(effects: pd.DataFrame, spread: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*names, "within_spread", "n_spread"])
 
 
+def probability(p_value: float) -> str:
+    """Return a p-value for print: ``= 0.22``, or ``< 0.0001``."""
+    return f"= {p_value:.2g}" if p_value >= 1e-4 else "< 0.0001"
+
+
 def unexpected_signs(effects: pd.DataFrame, signs: pd.DataFrame) -> list[Audit]:
     """Find cells in which a mesh is faster than no mesh, or mTLS faster than plaintext."""
     rules = {
@@ -190,7 +195,7 @@ def unexpected_signs(effects: pd.DataFrame, signs: pd.DataFrame) -> list[Audit]:
             ]
             counted = signs[(signs["source"] == source) & (signs["kind"] == kind) & (signs["cells"] == "all")]
             parts = ", ".join(
-                f"{row.below} of {row.n} at {row.quantity} (sign test p = {row.p_value:.2g})"
+                f"{row.below} of {row.n} at {row.quantity} (sign test, p {probability(row.p_value)})"
                 for row in counted.itertuples()
                 if row.quantity in ("p50", "p99")
             )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from meshperf.study import Study
 
 PROVENANCE = "provenance.json"
+TEXT = ("table", "row", "reference_table", "reference_row")
+"""Columns that are names even where they look like numbers: 9.10 is a table."""
 MAIN = "elca2022"
 """The document whose cells are compared one by one: the only one with target rates, configurations and a baseline."""
 
@@ -196,7 +198,5 @@ def load(out_dir: str | Path) -> Reading | None:
             raise MeshperfError(
                 f"{path} is missing: run notebooks/10-read-published.ipynb again (make report)"
             )
-        found[item.name] = pd.read_csv(
-            path, dtype={"table": str, "reference_table": str}, keep_default_na=True
-        )
+        found[item.name] = pd.read_csv(path, dtype=dict.fromkeys(TEXT, str))
     return Reading(**found, data_hash=data_hash)

@@ -46,6 +46,8 @@ class FigureFloat:
     caption: str
     notebook: str
     arms: Sequence[tuple[str, str]] = ()
+    origin: str = ""
+    """What the caption names in place of the campaign, where none of its data are shown."""
 
     def markdown(self, data: ReportData) -> str:
         """Return the float; panels stand side by side where there is room."""
@@ -69,6 +71,8 @@ class TableFloat:
     caption: str
     notebook: str
     arms: Sequence[tuple[str, str]] = ()
+    origin: str = ""
+    """What the caption names in place of the campaign, where none of its data are shown."""
 
     @property
     def stem(self) -> str:
@@ -114,11 +118,21 @@ def grid_table(frame: pd.DataFrame) -> str:
     return rule("-") + block(cells[0]) + rule("=", aligned=True) + body
 
 
-def source_line(data: ReportData, notebook: str) -> str:
-    """Return how a caption ends: notebook (linked where its executed copy is published), campaign and data hash."""
+def source_line(data: ReportData, notebook: str, origin: str = "") -> str:
+    """Return how a caption ends: notebook (linked where its executed copy is published), campaign and data hash.
+
+    Parameters
+    ----------
+    data : ReportData
+        The study's frames.
+    notebook : str
+        Name of the notebook, without its suffix.
+    origin : str
+        What to name in place of the campaign and its hash.
+    """
     executed = sorted(path.name for path in (data.results_dir / "notebooks").glob(f"{notebook}*.html"))
     name = f"[{notebook}](notebooks/{executed[0]})" if executed else notebook
-    return f"Notebook {name}; campaign {data.campaign}; data {data.data_hash}."
+    return f"Notebook {name}; {origin or f'campaign {data.campaign}; data {data.data_hash}'}."
 
 
 def caveats(data: ReportData, arms: Sequence[tuple[str, str]]) -> str:
@@ -128,8 +142,9 @@ def caveats(data: ReportData, arms: Sequence[tuple[str, str]]) -> str:
 
 
 def _caption(data: ReportData, item: FigureFloat | TableFloat) -> str:
-    stamp = "**SYNTHETIC DATA.** " if data.synthetic else ""
-    return f"{stamp}{item.caption}{caveats(data, item.arms)} {source_line(data, item.notebook)}"
+    stamp = "**SYNTHETIC DATA.** " if data.synthetic and not item.origin else ""
+    end = source_line(data, item.notebook, item.origin)
+    return f"{stamp}{item.caption}{caveats(data, item.arms)} {end}"
 
 
 def _cell(value: object) -> list[str]:

@@ -109,9 +109,12 @@ def assemble(data: ReportData, paper_dir: Path, source: Path) -> dict[str, Any]:
     shutil.copytree(paper_dir / "fallback", source / "fallback")
     shutil.copy(paper_dir / "references.bib", source)
     conditions = values.measured(data)
-    for name in chapters:
-        text = (paper_dir / name).read_text(encoding="utf-8")
-        (source / name).write_text(apply_conditions(text, conditions, name), encoding="utf-8")
+    for name in list(chapters):
+        text = apply_conditions((paper_dir / name).read_text(encoding="utf-8"), conditions, name)
+        if text.strip():
+            (source / name).write_text(text, encoding="utf-8")
+        else:  # all of it depends on what this study has not
+            chapters.remove(name)
     appendices = annex.chapters(data)
     for name, text in appendices.items():
         (source / name).write_text(text, encoding="utf-8")
@@ -123,6 +126,7 @@ def assemble(data: ReportData, paper_dir: Path, source: Path) -> dict[str, Any]:
     _copy_values_and_figures(data, source)
     started = pd.to_datetime(data.runs_df["started_utc"], utc=True, format="mixed").max()
     project["book"] |= {
+        "chapters": chapters,
         "subtitle": ("SYNTHETIC DATA · " if data.synthetic else "") + data.study.title,
         "date": f"{started:%Y-%m-%d}",
         "appendices": list(appendices),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from meshperf.report import formats, style
+from meshperf.report.published.values import findings
 
 if TYPE_CHECKING:
     from meshperf.report.data import ReportData
@@ -17,6 +18,7 @@ def all_sentences(data: ReportData) -> dict[str, str]:
     return {
         "headline": headline(data),
         "dominance": dominance(data),
+        "published-findings": findings(data),
         "changed-plan": "".join(f"- {clause}\n" for clause in data.changed_plan),
     }
 

@@ -14,6 +14,7 @@ import pandas as pd
 import yaml
 
 from meshperf.report import formats, style
+from meshperf.report.published import values as published_values
 from meshperf.report.sentences import typical_overheads
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def measured(data: ReportData) -> dict[str, bool]:
             for side in ("server_limits", "client_limits")
             for kind in ("cpu", "memory")
         ),
+        **published_values.measured(data),
     }
 
 
@@ -128,6 +130,8 @@ def collect(data: ReportData) -> dict[str, Any]:
         values["overhead"] = _counts(data)
     if has["distances"]:
         values["distances"] = _distances(data)
+    if read := published_values.values(data):
+        values["published"] = read
     return values
 
 

@@ -18,6 +18,7 @@ from meshperf.report.figures.distributions import (
 from meshperf.report.figures.resources import resources
 from meshperf.report.figures.runs import achieved, run_chart
 from meshperf.report.floats import FigureFloat
+from meshperf.report.published import figures as published
 
 if TYPE_CHECKING:
     from meshperf.report.data import ReportData
@@ -68,6 +69,7 @@ def floats(data: ReportData) -> list[FigureFloat]:
         found += [overhead(data), shift(data)]
     if not data.resources_df.empty:
         found.append(resources(data))
+    found += published.floats(data)
     return [figure for figure in found if figure is not None]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meshperf.report.floats import LINE_BREAK, TableFloat
+from meshperf.report.published import tables as published
 from meshperf.report.tables.comparisons import checks, overhead, ranks
 from meshperf.report.tables.control import control, gate
 from meshperf.report.tables.design import configurations, images, parameters, versions
@@ -46,6 +47,7 @@ def floats(data: ReportData) -> list[TableFloat]:
         found += [overhead(data), checks(data), ranks(data), distances(data)]
     if not data.resources_df.empty:
         found += [resources(data, "tbl-resources", data.arms, "every arm"), cpu_overhead(data)]
+    found += published.floats(data)
     return [table for table in found if table is not None and not table.frame.empty]
 
 
