@@ -139,13 +139,13 @@ class _Attempt:
         lap("warmup_s")
 
         self.phase = "load"
-        before = proofs.read_counters(cluster, deployed)
+        before, began_s = proofs.read_counters(cluster, deployed), time.monotonic()
         role_of = resources.role_finder(
             deployed.namespace,
             deployed.sidecars,
             echo.CONTAINER,
             deployed.mesh.control_plane_namespaces,
-            deployed.mesh.roles(deployed.configuration),
+            deployed.roles,
         )
         pods = self._pods(deployed, role_of)
         sampler = resources.Sampler(
@@ -166,7 +166,7 @@ class _Attempt:
             sampler.stop(end_s)
         finally:
             sampler.abandon()
-        proof = proofs.prove(cluster, deployed, before, sent_by(result, load.payload_bytes))
+        proof = proofs.prove(cluster, deployed, before, sent_by(result, load.payload_bytes), began_s)
         log = access_log.read_access_log(self._read_log(deployed, log_path))
         if log.ok.size != result.n:
             raise InfrastructureError(f"the access log has {log.ok.size} of {result.n} requests")
@@ -304,7 +304,7 @@ class _Attempt:
     def _pods(self, deployed: proofs.Deployed, role_of: resources.RoleOf) -> list[dict]:
         """Return the pods that matter to a run; of those that every node has, only the ones beside the workloads."""
         mesh = deployed.mesh
-        declared = {namespace for namespace, _ in mesh.roles(deployed.configuration) if namespace}
+        declared = {namespace for namespace, _ in deployed.roles if namespace}
         beside = {pod["spec"]["nodeName"] for pod in (deployed.client, deployed.server)}
         found = []
         for namespace in (deployed.namespace, *sorted({*mesh.control_plane_namespaces, *declared})):

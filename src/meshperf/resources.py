@@ -37,6 +37,7 @@ ROLES = (
     "node-proxy",
     "load-generator",
     "control-plane",
+    "scraper",
     "node",
     "pods",
     "other",

@@ -20,6 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from meshperf.design import BASELINE, Arm
 from meshperf.errors import MeshperfError
 from meshperf.meshes import NUMBERED, SUPPORTED, explained, supports
+from meshperf.meshes.base import SCRAPE_INTERVAL_S
 
 #: Campaigns whose id ends so stay on the machine that measured them: git ignores them.
 LOCAL_SUFFIX = "-local"
@@ -347,6 +348,12 @@ class Study(_Part):
             raise _mistake(
                 f"blocks ({self.blocks}) and makeup_blocks ({self.makeup_blocks}) together must be "
                 "at most 99: lower one of them"
+            )
+        scraped = next((arm for arm in self.arms_expanded if arm.configuration.endswith("-metrics")), None)
+        if scraped and self.load.duration_s < SCRAPE_INTERVAL_S:
+            raise _mistake(
+                f"load.duration_s ({self.load.duration_s:g}) must be at least {SCRAPE_INTERVAL_S} for {scraped}, "
+                f"which is scraped every {SCRAPE_INTERVAL_S} s: lengthen the run, or leave the arm out"
             )
         fewest = min(self.target_rps) * self.load.duration_s
         if fewest < 2 * self.load.connections:

@@ -15,7 +15,7 @@ from meshperf.testbed import proof
 from meshperf.testbed.client import InfrastructureError
 from meshperf.testbed.embedded import node
 from meshperf.testbed.removal import remove_all
-from meshperf.workloads import echo
+from meshperf.workloads import echo, prometheus
 
 #: More rules than one policy can hold.
 ARMS = [
@@ -57,6 +57,13 @@ def _without_rules(cluster, deployed, monkeypatch):
     cluster.delete(policies)
 
 
+def _without_prometheus(cluster, deployed, monkeypatch):
+    """Let nothing scrape the proxies any more."""
+    namespace = prometheus.namespace_beside(deployed.namespace)
+    cluster.delete(cluster.list_objects("apps/v1", "Deployment", namespace))
+    cluster.wait("its end", lambda: not cluster.list_objects("v1", "Pod", namespace), 60)
+
+
 def _around_the_proxies(cluster, deployed, monkeypatch):
     """Let the load end where it starts: the client's pod answers it too."""
     url = f"http://127.0.0.1:{echo.PORT}/"
@@ -71,6 +78,7 @@ SPOILED = {
     ("istio", "jwt-mesh"): (_with_another_campaigns_tokens, "requests failed (HTTP 403)"),
     ("istio", "jwt-envoy"): (_with_another_campaigns_tokens, "requests failed (HTTP 403)"),
     ("istio", "jwt-opa"): (_with_another_campaigns_tokens, "requests failed (HTTP 403)"),
+    ("istio", "mtls-metrics"): (_without_prometheus, "the server's proxy was scraped: 0 scrapes"),
     ("istio", "authz-600"): (
         _without_rules,
         "a path that no rule allows is refused: 200 instead of 401 or 403",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from meshperf import meshes
-from meshperf.meshes import credentials
+from meshperf.meshes import credentials, istio
 from meshperf.meshes.base import Setting
 from meshperf.meshes.istio import Istio
 from meshperf.workloads import echo, opa
@@ -109,3 +109,46 @@ def test_opa_is_beside_the_service_only_and_is_counted_with_its_sidecar():
     # On the loopback address only: nothing but the pod's own proxy can ask it.
     (container,) = (c for c in adapted[3]["spec"]["template"]["spec"]["containers"] if c["name"] == "opa")
     assert f"--set=plugins.envoy_ext_authz_grpc.addr=127.0.0.1:{opa.PORT}" in container["args"]
+
+
+def _proxy_config(configuration, image_source="local"):
+    workloads = echo.manifests(
+        "ns", image_source, Istio().pod_annotations(configuration), placement="same-node", **LIMITS
+    )
+    adapted = Istio().adapt(workloads, Setting(configuration, "ns", image_source))
+    texts = {
+        m["spec"]["template"]["metadata"]["annotations"]["proxy.istio.io/config"]
+        for m in adapted
+        if m["kind"] == "Deployment"
+    }
+    (text,) = texts  # the same for both pods
+    return json.loads(text)
+
+
+def test_envoy_records_more_only_where_it_stands_in_for_istios_telemetry():
+    def recorded(configuration, image_source):
+        return _proxy_config(configuration, image_source)["proxyStatsMatcher"].get("inclusionPrefixes", [])
+
+    assert "http.inbound_" in recorded("mtls-metrics", "local")
+    assert recorded("mtls-metrics", "registry") == recorded("mtls", "local") == []
+    without = {**_proxy_config("mtls-metrics"), "proxyStatsMatcher": None}
+    assert without == {**_proxy_config("mtls"), "proxyStatsMatcher": None}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "image_source", "off"),
+    [
+        ("mtls", "local", True),
+        ("mtls-metrics", "local", True),  # vanilla Envoy lacks it
+        ("mtls", "registry", True),
+        ("jwt-opa", "registry", True),
+        ("mtls-metrics", "registry", False),
+    ],
+)
+def test_istios_telemetry_is_one_configurations_difference(monkeypatch, configuration, image_source, off):
+    asked = []
+    monkeypatch.setattr(istio, "render", lambda program, *arguments: asked.extend(arguments) or [])
+    Istio().control_plane(configuration, image_source)
+    assert ("values.telemetry.enabled=false" in asked) is off
+    assert bool([word for word in asked if "extensionProviders" in word]) is (configuration == "jwt-opa")
+    assert any("stand in" in text for text in Istio().caveats("mtls-metrics", "local"))

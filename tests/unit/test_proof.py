@@ -7,7 +7,7 @@ import pytest
 
 from meshperf.loadgen import fortio
 from meshperf.meshes.base import Mesh, ProxyCounters
-from meshperf.testbed.checks import Sent, check_path, sent_by
+from meshperf.testbed.checks import Sent, check_path, scrape_checks, sent_by
 from meshperf.testbed.proof import Proof, pod_checks
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fortio"
@@ -70,6 +70,18 @@ def test_a_policy_must_have_decided_on_every_request():
     assert _failed("http", HTTP, HTTP) == []
     earlier = replace(NONE, allowed=100)
     assert _failed("http", HTTP, replace(HTTP, allowed=144), decides=True, before=earlier) == []
+
+
+def test_both_proxies_must_have_been_scraped_often_enough_and_not_in_vain():
+    def failed(scraped, least=2):
+        return [check.name for check in scrape_checks(scraped, least) if not check.passed]
+
+    client, server = "the client's proxy was scraped", "the server's proxy was scraped"
+    assert failed({"client": (2, 100), "server": (3, 1)}) == []
+    assert failed({"client": (1, 100), "server": (2, 100)}) == [client]
+    assert failed({"client": (2, 100), "server": (2, 0)}) == [server]
+    assert failed({"client": (2, 100)}) == [server]
+    assert failed({}, least=1) == [client, server]
 
 
 def test_a_load_handled_as_declared_passes():

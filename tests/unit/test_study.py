@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support import make_study
 
 from meshperf.design import Arm
 from meshperf.errors import MeshperfError
@@ -140,6 +141,17 @@ def test_a_mistake_is_one_sentence_that_names_file_key_value_and_remedy(write, o
         assert word in sentence
     assert "\n" not in sentence
     assert "pydantic" not in sentence
+
+
+def test_a_run_must_be_as_long_as_the_interval_of_scrapes(write):
+    short = {"duration_s": 4.9, "slice_s": 4.9}
+    arms = [{"mesh": "istio", "configurations": ["mtls", "mtls-metrics"]}]
+    with pytest.raises(
+        MeshperfError, match=r"load\.duration_s \(4\.9\) must be at least 5 for istio/mtls-metrics"
+    ):
+        make_study(arms=arms, load=short)
+    assert make_study(arms=arms, load={"duration_s": 5, "slice_s": 5})
+    assert make_study(load=short)
 
 
 def test_several_mistakes_are_counted(write):

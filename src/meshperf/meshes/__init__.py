@@ -44,8 +44,8 @@ MESHES: dict[str, Support] = {
     "envoy-static": Support("meshperf.meshes.envoy_static:EnvoyStatic", ("basic", "mtls"), ("basic", "mtls")),
     "istio": Support(
         "meshperf.meshes.istio:Istio",
-        ("basic", "mtls", "jwt-mesh", "jwt-envoy", "jwt-opa", "authz-N"),
-        ("basic", "mtls", "jwt-mesh", "jwt-envoy", "jwt-opa", "authz-N"),
+        ("basic", "mtls", "mtls-metrics", "jwt-mesh", "jwt-envoy", "jwt-opa", "authz-N"),
+        ("basic", "mtls", "mtls-metrics", "jwt-mesh", "jwt-envoy", "jwt-opa", "authz-N"),
     ),
     "kuma": Support("meshperf.meshes.kuma:Kuma", ("basic", "mtls"), ("basic", "mtls")),
     "consul": Support(

@@ -43,6 +43,18 @@ class Setting:
     campaign: str = "none"
 
 
+#: How often proxies are scraped while a load runs.
+SCRAPE_INTERVAL_S = 5
+
+
+@dataclass(frozen=True)
+class ScrapeTarget:
+    """Where a proxy serves its statistics in Prometheus' format, on its pod's address and outside the load's path."""
+
+    port: int
+    path: str
+
+
 @dataclass(frozen=True)
 class Trial:
     """One request that shows whether a policy is on: what it carries, and how it must be answered.
@@ -244,6 +256,10 @@ class Mesh(Protocol):
     def trials(self, setting: Setting) -> Sequence[Trial]:
         """Return requests that show that a policy is on, sent besides the load; none by default."""
         return ()
+
+    def metrics(self, configuration: str) -> ScrapeTarget | None:
+        """Return what a Prometheus scrapes of both proxies while the load runs; nothing, by default, and so by none."""
+        return None
 
     def other_sidecars(self, configuration: str) -> Sequence[str]:
         """Return the names of containers, besides the proxy, that the arm adds to pods; none by default."""

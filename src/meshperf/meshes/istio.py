@@ -3,9 +3,11 @@
 Configurations: ``basic`` is sidecars without TLS between them, ``mtls`` is mutual TLS required of every request. Each
 of the others is ``mtls`` and one thing more: with ``jwt-mesh``, ``jwt-envoy`` and ``jwt-opa`` the server's sidecar
 refuses requests without a valid token, which Istio's policy, Envoy's own filter, or OPA beside the service checks; with
-``authz-N`` it allows what one of N rules allows, and looks at the load's rule last.
+``authz-N`` it allows what one of N rules allows, and looks at the load's rule last; with ``mtls-metrics`` both sidecars
+record metrics of the requests, which a Prometheus scrapes.
 On the embedded cluster the sidecar's Envoy is the vanilla build, which lacks Istio's own extensions (telemetry, ALPN,
-metadata exchange), so these are off there; with images from the registry nothing is turned off.
+metadata exchange), so these are off there, and ``mtls-metrics`` records Envoy's own statistics instead. With images
+from the registry Istio's telemetry, which it has on by default, is on in ``mtls-metrics`` and off in all others.
 """
 
 import copy
@@ -14,12 +16,23 @@ from collections.abc import Mapping, Sequence
 
 from meshperf import meshes
 from meshperf.meshes import credentials, istio_policies
-from meshperf.meshes.base import Manifest, Mesh, PodReader, ProxyCounters, Setting, Trial
+from meshperf.meshes.base import (
+    SCRAPE_INTERVAL_S,
+    Manifest,
+    Mesh,
+    PodReader,
+    ProxyCounters,
+    ScrapeTarget,
+    Setting,
+    Trial,
+)
 from meshperf.meshes.istio_sidecar import (
     COUNTED,
     EXT_AUTHZ,
     JWT_AUTHN,
+    METRICS,
     RBAC,
+    RECORDED,
     REGISTRY_HUB,
     REGISTRY_TAG,
     VERSION,
@@ -30,7 +43,7 @@ from meshperf.meshes.istio_sidecar import (
 from meshperf.meshes.rendering import render
 from meshperf.testbed.embedded.builds import ENVOY_VERSION, Program, Progress, build
 from meshperf.testbed.embedded.images import Image
-from meshperf.workloads import opa
+from meshperf.workloads import opa, prometheus
 
 PILOT_DISCOVERY = Program(
     "pilot-discovery", "istio", "istio.io/istio/pilot/cmd/pilot-discovery", VERSION_VARIABLES
@@ -43,8 +56,9 @@ _SETTINGS = (
     "values.pilot.autoscaleEnabled=false",
     "values.global.imagePullPolicy=IfNotPresent",
 )
+_WITHOUT_TELEMETRY = "values.telemetry.enabled=false"
 _VANILLA_ENVOY_SETTINGS = (
-    "values.telemetry.enabled=false",
+    _WITHOUT_TELEMETRY,
     "values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false",
     "values.pilot.env.PILOT_ENABLE_METADATA_EXCHANGE=false",
 )
@@ -76,6 +90,7 @@ class Istio(Mesh):
             settings = (*_SETTINGS, "hub=localhost", f"tag={VERSION}", *_VANILLA_ENVOY_SETTINGS)
         else:
             settings = (*_SETTINGS, f"hub={REGISTRY_HUB}", f"tag={REGISTRY_TAG}")
+            settings += () if configuration == "mtls-metrics" else (_WITHOUT_TELEMETRY,)
         if configuration == "jwt-opa":
             settings += tuple(istio_policies.opa_provider())
         options = tuple(word for setting in settings for word in ("--set", setting))
@@ -89,11 +104,7 @@ class Istio(Mesh):
         """Return the proxy's settings: start before the application, and count what the proof reads."""
         decider = _DECIDERS.get(meshes.family(configuration))
         more = [f".*{decider.statistic}"] if decider else []
-        config = {
-            "holdApplicationUntilProxyStarts": True,
-            "proxyStatsMatcher": {"inclusionRegexps": [*COUNTED, *more]},
-        }
-        return {"proxy.istio.io/config": json.dumps(config, sort_keys=True)}
+        return _proxy_config(inclusionRegexps=[*COUNTED, *more])
 
     def policies(self, setting: Setting) -> Sequence[Manifest]:
         """Return what requires or forbids mutual TLS, and the configuration's own policies."""
@@ -106,13 +117,17 @@ class Istio(Mesh):
         return made
 
     def adapt(self, workloads: Sequence[Manifest], setting: Setting) -> Sequence[Manifest]:
-        """Return the workloads, with OPA beside the service where it decides."""
-        if setting.configuration != "jwt-opa":
-            return workloads
+        """Return the workloads, with OPA beside the service, or with sidecars that record what Istio's would."""
         adapted = copy.deepcopy(list(workloads))
         for manifest in adapted:
-            if (manifest["kind"], manifest["metadata"]["name"]) == ("Deployment", "server"):
-                opa.add_to(manifest["spec"]["template"]["spec"], setting.image_source)
+            if manifest["kind"] != "Deployment":
+                continue
+            template = manifest["spec"]["template"]
+            if setting.configuration == "jwt-opa" and manifest["metadata"]["name"] == "server":
+                opa.add_to(template["spec"], setting.image_source)
+            if setting.configuration == "mtls-metrics" and setting.image_source == "local":
+                recorded = _proxy_config(inclusionRegexps=list(COUNTED), inclusionPrefixes=list(RECORDED))
+                template["metadata"]["annotations"] |= recorded
         return adapted
 
     def leftovers(self) -> Sequence[tuple[str, str, Mapping[str, str]]]:
@@ -154,6 +169,10 @@ class Istio(Mesh):
             Trial("a token of another key is refused", refused, _authorization(issued.foreign_token)),
         )
 
+    def metrics(self, configuration: str) -> ScrapeTarget | None:
+        """Return what Istio's agent serves, in ``mtls-metrics``."""
+        return METRICS if configuration == "mtls-metrics" else None
+
     def other_sidecars(self, configuration: str) -> Sequence[str]:
         """Return OPA where it decides."""
         return (opa.CONTAINER,) if configuration == "jwt-opa" else ()
@@ -169,7 +188,7 @@ class Istio(Mesh):
         return {"mesh": VERSION, "envoy": f"{ENVOY_VERSION} (vanilla)", "module": "istio.io/istio"}
 
     def caveats(self, configuration: str, image_source: str) -> Sequence[str]:
-        """Return what vanilla Envoy leaves out on the embedded cluster, and how tokens are checked."""
+        """Return what vanilla Envoy leaves out on the embedded cluster, and how an arm does what it is named after."""
         found = []
         if image_source == "local":
             missing = "without Istio's own telemetry, ALPN and metadata exchange"
@@ -182,7 +201,22 @@ class Istio(Mesh):
             found.append(
                 "the signature (RS256, 2048 bits) is verified anew for every request: nothing is cached"
             )
+        if configuration == "mtls-metrics":
+            if image_source == "local":
+                found.append("the metrics are Envoy's own statistics, which stand in for Istio's telemetry")
+            found.append(
+                f"metrics are scraped every {SCRAPE_INTERVAL_S} s by Prometheus {prometheus.VERSION} "
+                f"(module {prometheus.MODULE_VERSION}) on the same cluster"
+            )
+        elif image_source == "registry":
+            found.append("Istio's telemetry, which it has on by default, is on in mtls-metrics only")
         return tuple(found)
+
+
+def _proxy_config(**counted: Sequence[str]) -> Mapping[str, str]:
+    """Return the annotation with a sidecar's settings: which statistics it keeps, besides what all have."""
+    config = {"holdApplicationUntilProxyStarts": True, "proxyStatsMatcher": counted}
+    return {"proxy.istio.io/config": json.dumps(config, sort_keys=True)}
 
 
 def _has_tokens(configuration: str) -> bool:

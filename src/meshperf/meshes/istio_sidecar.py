@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from meshperf.meshes.base import PodReader, ProxyCounters
+from meshperf.meshes.base import PodReader, ProxyCounters, ScrapeTarget
 from meshperf.meshes.prometheus_text import total
 from meshperf.testbed.embedded.builds import Program, Progress, build, envoy_binary, go_module_dir
 from meshperf.testbed.embedded.images import Image
@@ -31,6 +31,11 @@ SIDECAR_IMAGES = {
 }
 #: Statistics that the proof reads, as regular expressions: Istio's sidecars keep few unless they are told to.
 COUNTED = (".*stream_rq_total", ".*stream_cx_total", ".*ssl.handshake")
+#: Beginnings of the statistics that stand in for Istio's own telemetry where Envoy lacks it: counters and histograms of
+#: every listener, HTTP connection manager and cluster that the load passes.
+RECORDED = ("listener.", "http.inbound_", "http.outbound_", "cluster.inbound|", "cluster.outbound|")
+#: What Istio's agent serves of Envoy and of itself, for a Prometheus.
+METRICS = ScrapeTarget(15020, "/stats/prometheus")
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,12 @@ CONFIGURATIONS: dict[str, tuple[str, str, tuple[str, float], bool]] = {
         ("#FFFFFF", 0.35),
         True,
     ),
-    "mtls-metrics": ("mTLS + metrics", "as mTLS, with request metrics recorded", ("#FFFFFF", 0.35), True),
+    "mtls-metrics": (
+        "mTLS + metrics",
+        "as mTLS, with request metrics recorded and scraped by Prometheus",
+        ("#FFFFFF", 0.35),
+        True,
+    ),
     "jwt-mesh": (
         "JWT (mesh)",
         "as mTLS, and the mesh's own policy checks a token in every request",
@@ -107,6 +112,7 @@ ROLES: dict[str, tuple[str, str, str]] = {
     "sidecar-server": ("server sidecar", "#9E9E9E", "///"),
     "sidecar-client": ("client sidecar", "#D0D0D0", "..."),
     "control-plane": ("control plane", "#FFFFFF", "xxx"),
+    "scraper": ("scraper of metrics", "#B8B8B8", "+++"),
     "load-generator": ("load generator", "#F2F2F2", "---"),
 }
 """Role of a container -> printed name, grey, hatch, in the order of the stack. Grey: colour means a mesh."""

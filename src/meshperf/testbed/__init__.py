@@ -61,7 +61,12 @@ class Testbed:
                     f"{mesh}/{configuration} needs images from a registry, which the embedded cluster does not have: "
                     "name a cluster with access to the internet (MESHPERF_CONTEXT), or leave the arm out"
                 )
-            embedded.load_images(meshes.get(mesh).images(configuration, progress), progress)
+            images = list(meshes.get(mesh).images(configuration, progress))
+            if meshes.get(mesh).metrics(configuration):
+                from meshperf.workloads import prometheus
+
+                images.append(prometheus.image(progress))
+            embedded.load_images(images, progress)
         meshes.get(mesh).check_cluster(self.cluster, configuration)
 
     def recover(self, progress: Progress) -> None:

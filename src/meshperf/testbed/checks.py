@@ -153,6 +153,24 @@ def _packet_checks(name: str, field: str, passed: Mapping[str, ProxyCounters], s
     return checks
 
 
+def scrape_checks(scraped: Mapping[str, tuple[int, int]], least: int) -> tuple[Check, ...]:
+    """Return the checks that a Prometheus had statistics of both proxies, often enough.
+
+    Parameters
+    ----------
+    scraped : mapping of str to (int, int)
+        Role -> number of scrapes, and fewest samples in one of them (see `meshperf.workloads.prometheus.scraped`).
+    least : int
+        Scrapes of each proxy that there must be.
+    """
+    checks = []
+    for role in ROLES:
+        scrapes, samples = scraped.get(role, (0, 0))
+        detail = f"{scrapes} scrapes of at least {samples} samples, at least {least} wanted"
+        checks.append(Check(f"the {role}'s proxy was scraped", scrapes >= least and samples > 0, detail))
+    return tuple(checks)
+
+
 def _decision_check(passed: ProxyCounters, sent: Sent) -> Check:
     close = abs(passed.allowed - sent.requests) <= max(1, COUNT_TOLERANCE * sent.requests)
     detail = f"{passed.allowed} let pass by it, {sent.requests} sent"

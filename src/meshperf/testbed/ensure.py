@@ -20,7 +20,7 @@ from meshperf.testbed.client import Cluster
 from meshperf.testbed.proof import Deployed
 from meshperf.testbed.removal import CLUSTER_KINDS, OWNED_LABEL, start_removal, wait_until_gone
 from meshperf.testbed.surroundings import refuse_placement
-from meshperf.workloads import echo
+from meshperf.workloads import echo, prometheus
 
 STATE_ANNOTATION = "meshperf.dev/state"
 INSTALL_TIMEOUT_S = 180
@@ -88,7 +88,9 @@ def ensure(
     ]
     setting = Setting(configuration, namespace, image_source, campaign)
     echoes = echo.manifests(namespace, image_source, mesh.pod_annotations(configuration), **workload)
-    workloads = [_owned(m) for m in (*mesh.policies(setting), *mesh.adapt(echoes, setting))]
+    target = mesh.metrics(configuration)
+    scraper = prometheus.manifests(namespace, image_source, target) if target else []
+    workloads = [_owned(m) for m in (*scraper, *mesh.policies(setting), *mesh.adapt(echoes, setting))]
     wanted = _state_hash([campaign, mesh_name, configuration, block, deployment, control_plane, workloads])
     present = cluster.get("v1", "Namespace", namespace)
     annotations = ((present or {}).get("metadata", {}).get("annotations")) or {}
@@ -96,7 +98,7 @@ def ensure(
         return Deployed(mesh, setting, *pods, fresh=False, install_s={})
 
     control_plane = [m for m in control_plane if not _is_shared(cluster, m)]
-    _refuse_foreign(cluster, [*control_plane, _namespace(namespace, {})])
+    _refuse_foreign(cluster, [*control_plane, _namespace(namespace, {}), *scraper])
     prepare()
     parts: dict[str, float] = {}
     clock = _Stopwatch(parts)
@@ -105,7 +107,8 @@ def ensure(
     progress(f"deploying {mesh_name}/{configuration}, block {block}, deployment {deployment}")
     everywhere = [m for m in control_plane if "namespace" not in m["metadata"] and m["kind"] in _INERT_KINDS]
     cluster.apply(everywhere, timeout_s)
-    wait_until_gone(cluster, [*mesh.control_plane_namespaces, namespace])
+    beside = [prometheus.namespace_beside(namespace)] if target else []
+    wait_until_gone(cluster, [*mesh.control_plane_namespaces, namespace, *beside])
     cluster.apply([m for m in control_plane if m not in everywhere], timeout_s)
     for kind, control_namespace, name in (
         *(("Deployment", *where) for where in mesh.control_plane_deployments),
@@ -122,6 +125,8 @@ def ensure(
     cluster.apply([client])
     for name in ("server", "client"):
         cluster.wait_for_rollout("Deployment", namespace, name, timeout_s)
+    for name in beside:
+        cluster.wait_for_rollout("Deployment", name, prometheus.CONTAINER, timeout_s)
     pods = cluster.wait("both pods ready", lambda: _healthy_pods(cluster, namespace), timeout_s)
     clock.lap("workloads")
     deployed = Deployed(mesh, setting, *pods, fresh=True, install_s=parts)

@@ -9,10 +9,10 @@ from urllib.parse import urljoin
 from meshperf.errors import MeshperfError
 from meshperf.loadgen import fortio
 from meshperf.meshes import credentials
-from meshperf.meshes.base import REDIRECTED, Mesh, ProxyCounters, Setting, Trial
-from meshperf.testbed.checks import ROLES, Check, Sent, check_path, counted, sent_by
+from meshperf.meshes.base import REDIRECTED, SCRAPE_INTERVAL_S, Mesh, ProxyCounters, Setting, Trial
+from meshperf.testbed.checks import ROLES, Check, Sent, check_path, counted, scrape_checks, sent_by
 from meshperf.testbed.client import Cluster, InfrastructureError
-from meshperf.workloads import echo
+from meshperf.workloads import echo, prometheus
 
 #: The proxies count a request when it ends; the last ones may be a moment behind the load generator.
 COUNTERS_SETTLE_S = 5
@@ -20,6 +20,8 @@ COUNTERS_SETTLE_S = 5
 READ_TIMEOUT_S = 10
 #: For the few requests of a proof.
 SEND_TIMEOUT_S = 30
+#: A fresh deployment must have been scraped in this time.
+SCRAPED_WITHIN_S = 60
 PROBE_RPS = 160
 PROBE_DURATION_S = 0.25
 
@@ -157,6 +159,14 @@ class Deployed:
         own = (self.mesh.sidecar,) if self.mesh.sidecar else ()
         return (*own, *self.mesh.other_sidecars(self.configuration))
 
+    @property
+    def roles(self) -> Mapping[tuple[str, str], str]:
+        """(namespace, container) -> role of what the mesh declares, and of what scrapes its proxies."""
+        declared = dict(self.mesh.roles(self.configuration))
+        if self.mesh.metrics(self.configuration):
+            declared[prometheus.namespace_beside(self.namespace), prometheus.CONTAINER] = "scraper"
+        return declared
+
     def pod_name(self, role: str) -> str:
         """Return the name of the client's or the server's pod."""
         return (self.client if role == "client" else self.server)["metadata"]["name"]
@@ -252,7 +262,13 @@ def read_counters(cluster: Cluster, deployed: Deployed) -> dict[str, ProxyCounte
     }
 
 
-def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounters], sent: Sent) -> Proof:
+def prove(
+    cluster: Cluster,
+    deployed: Deployed,
+    before: Mapping[str, ProxyCounters],
+    sent: Sent,
+    began_s: float | None = None,
+) -> Proof:
     """Return the proof for the load sent since `before` was read.
 
     Parameters
@@ -261,6 +277,9 @@ def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounte
         `read_counters` before the load.
     sent : Sent
         What the load generator sent since.
+    began_s : float, optional
+        When `before` was read (`time.monotonic`): since then the proxies must have been scraped as often as the
+        interval says. Left out, they must have been scraped at all.
     """
     mesh, configuration = deployed.mesh, deployed.configuration
     sidecars = {
@@ -274,6 +293,10 @@ def prove(cluster: Cluster, deployed: Deployed, before: Mapping[str, ProxyCounte
     while before:
         after = read_counters(cluster, deployed)
         checks = check_path(mesh, configuration, sidecars, before, after, sent)
+        if mesh.metrics(configuration):
+            last_s = SCRAPED_WITHIN_S if began_s is None else time.monotonic() - began_s
+            least = 1 if began_s is None else int(last_s // SCRAPE_INTERVAL_S)
+            checks += scrape_checks(prometheus.scraped(cluster, deployed.namespace, last_s), max(1, least))
         if all(check.passed for check in checks) or time.monotonic() > deadline:
             break
         time.sleep(0.1)
