@@ -1,8 +1,9 @@
 """In which order a mesh is taken off a cluster: what the API server would be asked, no cluster needed."""
 
 import pytest
+from kubernetes import dynamic
 
-from meshperf.testbed import removal
+from meshperf.testbed import client, removal
 from meshperf.testbed.client import is_rolled_out
 
 OURS = {"meshperf.dev/owned": "true"}
@@ -106,3 +107,34 @@ def _set(kind, generation=2, replicas=None, **status):
 )
 def test_a_set_is_ready_when_all_its_pods_of_the_newest_generation_are(found, rolled_out):
     assert is_rolled_out(found) is rolled_out
+
+
+class _TooEarly(dynamic.exceptions.TooManyRequestsError):
+    def __init__(self):
+        self.status = 429
+
+    def summary(self):
+        return "storage is (re)initializing"
+
+
+def test_a_kind_that_is_only_just_served_is_asked_for_again(monkeypatch):
+    monkeypatch.setattr(client, "POLL_S", 0)
+    answers = iter([_TooEarly(), _TooEarly(), "answer"])
+
+    def ask():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert client._patiently(ask) == "answer"
+
+
+def test_a_kind_that_is_never_served_is_not_waited_for_without_end(monkeypatch):
+    monkeypatch.setattr(client, "REQUEST_TIMEOUT_S", 0.05)
+
+    def ask():
+        raise _TooEarly
+
+    with pytest.raises(client.InfrastructureError, match=r"storage is \(re\)initializing"):
+        client._patiently(ask)

@@ -22,6 +22,7 @@ from meshperf.testbed.embedded.builds import (
     Program,
     Progress,
     build,
+    build_key,
     envoy_binary,
     go_module_dir,
 )
@@ -101,7 +102,8 @@ class Osm(Mesh):
             f"v{KUBERNETES_VERSION}", *options, chart=lambda: _module() / "charts" / "osm",
         )  # fmt: skip
         definitions = keep(
-            HELM,
+            HELM.module,
+            build_key(HELM),
             "definitions",
             make=lambda: [
                 manifest

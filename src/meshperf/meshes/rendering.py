@@ -3,6 +3,7 @@
 import hashlib
 import json
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from meshperf.paths import cache_dir
 from meshperf.testbed.embedded.builds import Program, build, build_key
 
 RENDER_TIMEOUT_S = 60
+#: Half of the year for which charts make their webhooks' certificates.
+KEPT_S = 180 * 24 * 3600
 
 
 def render(program: Program, *arguments: str, chart: Callable[[], Path] | None = None) -> list[Manifest]:
@@ -37,14 +40,19 @@ def render(program: Program, *arguments: str, chart: Callable[[], Path] | None =
     MeshperfError
         If the tool fails, with the end of what it said.
     """
-    return keep(program, *arguments, make=lambda: _run(program, arguments, chart() if chart else None))
+    return keep(
+        program.module,
+        build_key(program),
+        *arguments,
+        make=lambda: run(program, arguments, chart() if chart else None),
+    )
 
 
-def keep(program: Program, *key: str, make: Callable[[], Sequence[Manifest]]) -> list[Manifest]:
-    """Return the manifests that `make` made the first time it was asked with this key and build of the program."""
-    digest = hashlib.sha256("\0".join((build_key(program), *key)).encode()).hexdigest()[:12]
-    cached = cache_dir() / "rendered" / f"{program.module}-{digest}.json"
-    if not cached.exists():
+def keep(name: str, *key: str, make: Callable[[], Sequence[Manifest]]) -> list[Manifest]:
+    """Return the manifests that `make` made when it was first asked with this name and key, within `KEPT_S`."""
+    digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:12]
+    cached = cache_dir() / "rendered" / f"{name}-{digest}.json"
+    if not cached.exists() or time.time() - cached.stat().st_mtime > KEPT_S:
         manifests = make()
         cached.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = cached.with_suffix(".new")
@@ -55,13 +63,39 @@ def keep(program: Program, *key: str, make: Callable[[], Sequence[Manifest]]) ->
     return json.loads(cached.read_text())
 
 
-def _run(program: Program, arguments: Sequence[str], directory: Path | None) -> list[Manifest]:
+def run(
+    program: Program, arguments: Sequence[str], directory: Path | None = None, stdin: str = ""
+) -> list[Manifest]:
+    """Return the manifests that a program prints now.
+
+    Raises
+    ------
+    MeshperfError
+        If the program fails, with the end of what it said, or does not end.
+    """
     tool = build(program, lambda line: None)
-    result = subprocess.run(
-        [str(tool), *arguments], cwd=directory, capture_output=True, text=True, timeout=RENDER_TIMEOUT_S
-    )
-    if result.returncode:
-        raise MeshperfError(
-            f"{program.name} {' '.join(arguments[:2])} failed: {result.stderr.strip()[-500:]}"
+    return read_output([str(tool), *arguments], RENDER_TIMEOUT_S, directory, stdin)
+
+
+def read_output(
+    command: Sequence[str], timeout_s: float, directory: Path | None = None, stdin: str = ""
+) -> list[Manifest]:
+    """Return the manifests that a command prints.
+
+    Raises
+    ------
+    MeshperfError
+        If it fails, with the end of what it said, or does not end in time.
+    """
+    what = " ".join([Path(command[0]).name, *command[1:3]])
+    try:
+        result = subprocess.run(
+            command, cwd=directory, input=stdin, capture_output=True, text=True, timeout=timeout_s
         )
+    except subprocess.TimeoutExpired:
+        raise MeshperfError(
+            f"{what} did not end in {timeout_s:.0f} s: check that this machine reaches what it fetches, and try again"
+        ) from None
+    if result.returncode:
+        raise MeshperfError(f"{what} failed: {result.stderr.strip()[-500:]}")
     return [manifest for manifest in yaml.safe_load_all(result.stdout) if manifest]

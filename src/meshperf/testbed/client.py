@@ -147,7 +147,8 @@ class Cluster:
         """Return an object, or None if it does not exist."""
         try:
             with _as_infrastructure(f"reading {kind} {name}"):
-                return self.resource(api_version, kind).get(name=name, namespace=namespace).to_dict()
+                resource = self.resource(api_version, kind)
+                return _patiently(lambda: resource.get(name=name, namespace=namespace)).to_dict()
         except (dynamic.exceptions.NotFoundError, dynamic.exceptions.ResourceNotFoundError):
             return None
 
@@ -162,9 +163,8 @@ class Cluster:
         labels = ",".join(f"{key}={value}" for key, value in (selector or {}).items())
         try:
             with _as_infrastructure(f"listing {kind}"):
-                found = self.resource(api_version, kind).get(
-                    namespace=namespace, label_selector=labels or None
-                )
+                resource = self.resource(api_version, kind)
+                found = _patiently(lambda: resource.get(namespace=namespace, label_selector=labels or None))
         except dynamic.exceptions.ResourceNotFoundError:
             return []
         return [{"apiVersion": api_version, "kind": kind, **item.to_dict()} for item in found.items]
@@ -289,6 +289,20 @@ class Cluster:
         headers: dict[str, str] = {}
         self._api.update_params_for_auth(headers, [], ["BearerToken"], "", "GET", None)
         return headers
+
+
+def _patiently(ask: Callable[[], Any]) -> Any:
+    """Return an answer of the API server, which puts off who asks for a kind that it has only just begun to serve."""
+    deadline = time.monotonic() + REQUEST_TIMEOUT_S
+    while True:
+        try:
+            return ask()
+        except dynamic.exceptions.TooManyRequestsError as error:
+            if time.monotonic() > deadline:
+                raise InfrastructureError(
+                    f"the API server put off a question for {REQUEST_TIMEOUT_S:.0f} s: {_reason(error)}"
+                ) from error
+            time.sleep(POLL_S)
 
 
 def is_rolled_out(found: Manifest | None) -> bool:

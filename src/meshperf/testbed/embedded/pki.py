@@ -27,12 +27,12 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("meshperf-embedded", "meshperf")
         certificate = (
-            _builder(self._name, self._name, self._key.public_key())
+            certificate_builder(self._name, self._name, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(_ca_usage(), critical=True)
+            .add_extension(ca_usage(), critical=True)
             .sign(self._key, hashes.SHA256())
         )
-        write_private(directory / "ca.key", _pem(self._key))
+        write_private(directory / "ca.key", private_pem(self._key))
         (directory / "ca.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def issue(self, name: str, common_name: str, organization: str, hosts: tuple[str, ...] = ()) -> None:
@@ -48,7 +48,9 @@ class Authority:
             DNS names and IP addresses of a server.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(common_name, organization), self._name, key.public_key()).add_extension(
+        builder = certificate_builder(
+            _name(common_name, organization), self._name, key.public_key()
+        ).add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]),
             critical=False,
         )
@@ -57,14 +59,14 @@ class Authority:
                 x509.SubjectAlternativeName([_general(h) for h in hosts]), critical=False
             )
         certificate = builder.sign(self._key, hashes.SHA256())
-        write_private(self.directory / f"{name}.key", _pem(key))
+        write_private(self.directory / f"{name}.key", private_pem(key))
         (self.directory / f"{name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def write_signing_key(directory: Path) -> None:
     """Write ``sa.key`` and ``sa.pub``, with which service account tokens are signed."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    write_private(directory / "sa.key", _pem(key))
+    write_private(directory / "sa.key", private_pem(key))
     public = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -78,7 +80,8 @@ def write_private(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, public_key) -> x509.CertificateBuilder:
+def certificate_builder(subject: x509.Name, issuer: x509.Name, public_key) -> x509.CertificateBuilder:
+    """Return a certificate that is valid from now on, still to be extended and signed."""
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -107,7 +110,8 @@ def _general(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _ca_usage() -> x509.KeyUsage:
+def ca_usage() -> x509.KeyUsage:
+    """Return what the key of an authority is used for."""
     return x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=True,
@@ -121,7 +125,8 @@ def _ca_usage() -> x509.KeyUsage:
     )
 
 
-def _pem(key) -> bytes:
+def private_pem(key) -> bytes:
+    """Return a private key as PEM, in PKCS #8."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
