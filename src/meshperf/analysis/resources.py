@@ -34,7 +34,7 @@ RESOURCE_COMPARISONS_COLUMNS = (
     "warnings",
 )
 #: Roles of ``resources_df`` that carry a request; their sum is the role "data-plane".
-DATA_PLANE_ROLES = ("service", "sidecar-server", "sidecar-client")
+DATA_PLANE_ROLES = ("service", "sidecar-server", "sidecar-client", "node-proxy")
 
 
 def resource_comparisons_df(resources_df: pd.DataFrame, runs_df: pd.DataFrame, study: Study) -> pd.DataFrame:
@@ -50,7 +50,7 @@ def resource_comparisons_df(resources_df: pd.DataFrame, runs_df: pd.DataFrame, s
     -------
     DataFrame
         ``RESOURCE_COMPARISONS_COLUMNS``; CPU-seconds per request, which times 10⁶ are mCPU per 1000 RPS. The
-        role "data-plane" is the sum of service and sidecars. Ratios are NaN for roles that the baseline does
+        role "data-plane" is the sum of service and proxies. Ratios are NaN for roles that the baseline does
         not have, whose baseline counts as 0. Runs count by the same rules as for latency, also
         where they were not steady.
     """

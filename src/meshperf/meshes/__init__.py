@@ -47,10 +47,16 @@ MESHES: dict[str, Support] = {
         ("basic", "mtls", "mtls-metrics", "jwt-mesh", "jwt-envoy", "jwt-opa", "authz-N"),
         ("basic", "mtls", "mtls-metrics", "jwt-mesh", "jwt-envoy", "jwt-opa", "authz-N"),
     ),
+    "istio-ambient": Support("meshperf.meshes.istio_ambient:IstioAmbient", ("mtls",), ()),
+    "linkerd": Support("meshperf.meshes.linkerd:Linkerd", ("basic",), ()),
     "kuma": Support("meshperf.meshes.kuma:Kuma", ("basic", "mtls"), ("basic", "mtls")),
     "consul": Support(
         "meshperf.meshes.consul:Consul", ("basic", "mtls", "mtls-tcp"), ("basic", "mtls", "mtls-tcp")
     ),
+    "cilium": Support(
+        "meshperf.meshes.cilium:Cilium", ("basic", "mtls", "mutual-auth", "wireguard", "ipsec"), ()
+    ),
+    "nsm": Support("meshperf.meshes.nsm:Nsm", ("basic", "wireguard"), ()),
     "osm": Support("meshperf.meshes.osm:Osm", ("mtls", "mtls-smi"), ("mtls", "mtls-smi")),
 }
 

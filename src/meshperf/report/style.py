@@ -76,6 +76,24 @@ CONFIGURATIONS: dict[str, tuple[str, str, tuple[str, float], bool]] = {
         ("#FFFFFF", 0.35),
         True,
     ),
+    "wireguard": (
+        "WireGuard",
+        "as basic, and packets between nodes are encrypted with WireGuard",
+        ("#FFFFFF", 0.5),
+        True,
+    ),
+    "ipsec": (
+        "IPsec",
+        "as basic, and packets between nodes are encrypted with IPsec",
+        ("#000000", 0.4),
+        False,
+    ),
+    "mutual-auth": (
+        "mutual auth",
+        "as basic, and the mesh's agents have authenticated the two workloads beside the connections",
+        ("#000000", 0.25),
+        True,
+    ),
     "jwt-mesh": (
         "JWT (mesh)",
         "as mTLS, and the mesh's own policy checks a token in every request",
@@ -111,6 +129,7 @@ ROLES: dict[str, tuple[str, str, str]] = {
     "service": ("service", "#4D4D4D", ""),
     "sidecar-server": ("server sidecar", "#9E9E9E", "///"),
     "sidecar-client": ("client sidecar", "#D0D0D0", "..."),
+    "node-proxy": ("shared proxy", "#B7B7B7", "\\\\\\"),
     "control-plane": ("control plane", "#FFFFFF", "xxx"),
     "scraper": ("scraper of metrics", "#B8B8B8", "+++"),
     "load-generator": ("load generator", "#F2F2F2", "---"),
