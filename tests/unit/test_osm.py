@@ -99,6 +99,7 @@ def test_the_handshake_with_the_control_plane_is_not_one_of_the_path(text, role)
     plain = "\n".join(
         line for line in text.splitlines() if "ssl_handshake" not in line or "osm-controller" in line
     )
+    plain += '\nenvoy_listener_ssl_handshake{envoy_listener_address="0.0.0.0_15010"} 3\n'  # not where requests come in
     assert _read(plain, role)[0].tls_handshakes == 0
 
 
