@@ -100,6 +100,12 @@ def test_what_is_kept_is_rendered_anew_before_its_certificates_end(tmp_path, mon
     assert keep() == [{"n": 2}]
 
 
+def test_the_proxies_are_scraped_where_they_serve_their_metrics_and_only_if_that_is_asked_for():
+    target = Linkerd().metrics("mtls-metrics")
+    assert (target.port, target.path) == (4191, "/metrics")
+    assert Linkerd().metrics("basic") is None
+
+
 def test_basic_is_said_to_be_encrypted():
     assert Linkerd().expects_tls("basic")
     assert "always use mutual TLS" in Linkerd().caveats("basic", "registry")[0]

@@ -48,7 +48,7 @@ MESHES: dict[str, Support] = {
         ("basic", "mtls", "mtls-metrics", "jwt-mesh", "jwt-envoy", "jwt-opa", "authz-N"),
     ),
     "istio-ambient": Support("meshperf.meshes.istio_ambient:IstioAmbient", ("mtls",), ()),
-    "linkerd": Support("meshperf.meshes.linkerd:Linkerd", ("basic",), ()),
+    "linkerd": Support("meshperf.meshes.linkerd:Linkerd", ("basic", "mtls-metrics"), ()),
     "kuma": Support("meshperf.meshes.kuma:Kuma", ("basic", "mtls"), ("basic", "mtls")),
     "consul": Support(
         "meshperf.meshes.consul:Consul", ("basic", "mtls", "mtls-tcp"), ("basic", "mtls", "mtls-tcp")

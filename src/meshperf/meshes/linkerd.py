@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from meshperf.meshes.base import Manifest, Mesh, PodReader, ProxyCounters
+from meshperf.meshes.base import Manifest, Mesh, PodReader, ProxyCounters, ScrapeTarget
 from meshperf.meshes.osm import HELM
 from meshperf.meshes.prometheus_text import total
 from meshperf.meshes.rendering import keep, run
@@ -58,6 +58,10 @@ class Linkerd(Mesh):
         """Return True: Linkerd has no way to turn it off."""
         return True
 
+    def metrics(self, configuration: str) -> ScrapeTarget | None:
+        """Return what the proxy serves, in ``mtls-metrics``; it records it in any case."""
+        return ScrapeTarget(_METRICS_PORT, "/metrics") if configuration == "mtls-metrics" else None
+
     def read_counters(self, reader: PodReader, configuration: str, role: str) -> ProxyCounters:
         """Return the proxy's counters of requests to the service."""
         return counters(reader.through_api_server(_METRICS_PORT, "/metrics"), reader.namespace, role)
@@ -71,7 +75,7 @@ class Linkerd(Mesh):
         }
 
     def caveats(self, configuration: str, image_source: str) -> Sequence[str]:
-        """Return that Linkerd's basic is not that of other meshes."""
+        """Return how Linkerd's configurations differ from those of the same name of other meshes."""
         always = (
             "Linkerd's proxies always use mutual TLS: its basic is encrypted, that of other meshes is not"
         )
