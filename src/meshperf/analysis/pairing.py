@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -60,8 +61,7 @@ class Pairing:
 
 def pair_cell(table: RunTable, arm: Arm, target_rps: int) -> Pairing:
     """Match the runs of an arm at a rate with both baselines; of the baseline, the second with the first (A/A)."""
-    with_requests = table.runs[table.counts.sum(axis=1) > 0]
-    return pair_runs(with_requests, arm, target_rps)
+    return pair_runs(table.runs_with_requests, arm, target_rps)
 
 
 def pair_runs(runs: pd.DataFrame, arm: Arm, target_rps: int, *, latency: bool = True) -> Pairing:
@@ -96,9 +96,9 @@ def pair_blocks(
     """
     names = ("ok", "degraded", "unsteady", "saturated", "failed", "incomplete")
     states: dict[str, list[int]] = {name: [] for name in names}
-    for block in sorted({*arm_runs["block"], *control_runs["block"]}):
-        arm, control = arm_runs[arm_runs["block"] == block], control_runs[control_runs["block"] == block]
-        states[_state(arm, control, n_controls, latency)].append(block)
+    arm, control = _by_block(arm_runs), _by_block(control_runs)
+    for block in sorted({*arm, *control}):
+        states[_state(arm.get(block, []), control.get(block, []), n_controls, latency)].append(block)
     warnings = [StatisticsWarning.BlockIncomplete] if states["failed"] or states["incomplete"] else []
     if states["unsteady"]:
         warnings.append(StatisticsWarning.NotSteady)
@@ -119,16 +119,31 @@ def pair_blocks(
     listed = ", ".join(f"{len(found)} {name}" for name, found in states.items() if found) or "none"
     if refusal:
         return Pairing((), (), refusal, f"blocks: {listed}", False, tuple(warnings))
-    arm_rows = tuple(int(arm_runs.index[arm_runs["block"] == block][0]) for block in blocks)
-    control_rows = tuple(tuple(control_runs.index[control_runs["block"] == block]) for block in blocks)
+    arm_rows = tuple(arm[block][0].row for block in blocks)
+    control_rows = tuple(tuple(run.row for run in control[block]) for block in blocks)
     return Pairing(arm_rows, control_rows, "", f"blocks: {listed}", degraded, tuple(warnings))
 
 
-def _state(arm: pd.DataFrame, control: pd.DataFrame, n_controls: int, latency: bool) -> str:
+class _Run(NamedTuple):
+    row: int
+    verdict: str
+    steadiness: str
+
+
+def _by_block(runs: pd.DataFrame) -> dict[int, list[_Run]]:
+    """Sort runs by block, in one pass: there may be hundreds of blocks."""
+    found: dict[int, list[_Run]] = {}
+    columns = (runs["block"], runs.index, runs["verdict"], runs["steadiness"])
+    for block, row, verdict, steadiness in zip(*columns, strict=True):
+        found.setdefault(block, []).append(_Run(int(row), verdict, steadiness))
+    return found
+
+
+def _state(arm: list[_Run], control: list[_Run], n_controls: int, latency: bool) -> str:
     """Return what becomes of a block: the verdict of its worst run, "unsteady", or "incomplete"."""
     if len(arm) != 1 or len(control) != n_controls:
         return "incomplete"
-    verdicts = {*arm["verdict"], *control["verdict"]}
+    verdicts = {run.verdict for run in (*arm, *control)}
     worst = next(verdict for verdict in _VERDICTS if verdict in verdicts)
-    steadiness = {*arm["steadiness"], *control["steadiness"]} if latency else set()
-    return "unsteady" if worst in ("ok", "degraded") and "not steady" in steadiness else worst
+    unsteady = latency and any(run.steadiness == "not steady" for run in (*arm, *control))
+    return "unsteady" if worst in ("ok", "degraded") and unsteady else worst

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -64,6 +65,11 @@ class RunTable:
         values = histograms_df["count"].to_numpy(float)[known]
         np.add.at(counts, (rows.to_numpy()[known].astype(int), left[known]), values)
         return cls(runs, edges, counts)
+
+    @cached_property
+    def runs_with_requests(self) -> pd.DataFrame:
+        """The rows of `runs` that have a distribution."""
+        return self.runs[self.counts.any(axis=1)]
 
     def cdfs(self, rows: Sequence[int]) -> NDArray[np.float64]:
         """CDFs of some runs, shape (len(rows), n_bins)."""
