@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from meshperf import meshes
+from meshperf.design import run_keys, schedule
+from meshperf.paths import repository_root
 from meshperf.resources import ROLES
+from meshperf.study import load_study
 from meshperf.testbed.removal import CLUSTER_KINDS
+from meshperf.testbed.surroundings import refuse_placement
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NAMES = ("linkerd", "cilium", "nsm")
@@ -72,3 +76,18 @@ def test_agents_of_nodes_are_found_by_labels_that_they_have():
         (nsm._FORWARDER, {"app": nsm._FORWARDER}),
     ):
         assert wanted.items() <= labels[name].items()
+
+
+def test_the_full_comparison_has_every_mesh_and_rate_and_can_be_placed():
+    study = load_study(repository_root() / "config" / "thesis-full.yaml")
+    # The eight systems of the published comparisons, and the rates of the theses' tables 9.1 to 9.6.
+    assert {"baseline", *(arm.mesh for arm in study.arms_expanded)} == {
+        "baseline", "istio", "linkerd", "kuma", "consul", "cilium", "nsm", "osm",
+    }  # fmt: skip
+    assert study.target_rps == (100, 200, 400, 700, 1000, 1200, 1500, 1800)
+    assert (study.blocks, study.testbed.kind) == (10, "context")
+    for arm in study.arms_expanded:
+        refuse_placement(meshes.get(arm.mesh), arm.configuration, study.workload.placement)
+    deployments = schedule(study)
+    # 16 arms and two baselines in each of ten blocks, eight rates each.
+    assert len(deployments) == 180 and len(run_keys(deployments)) == 1440
