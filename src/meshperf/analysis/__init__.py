@@ -15,13 +15,17 @@ module            contents
 ``distances``     whole distributions: Kolmogorov–Smirnov D, tail, Wasserstein, shift function
 ``ranks``         order of the arms, ties shown as ties
 ``resources``     CPU and memory against the baseline
+``features``      an arm against the one that differs from it in one feature
+``decisions``     which arm to choose if one thing matters most
 ================  ====================================================================================
 """
 
 from meshperf.analysis.cells import cells_df
 from meshperf.analysis.comparisons import comparisons_df
 from meshperf.analysis.control import control_df, gate_df
+from meshperf.analysis.decisions import decisions_df
 from meshperf.analysis.distances import distances_df, shifts_df
+from meshperf.analysis.features import features_df
 from meshperf.analysis.ranks import ranks_df
 from meshperf.analysis.resources import resource_comparisons_df
 
@@ -29,7 +33,9 @@ __all__ = [
     "cells_df",
     "comparisons_df",
     "control_df",
+    "decisions_df",
     "distances_df",
+    "features_df",
     "gate_df",
     "ranks_df",
     "resource_comparisons_df",
