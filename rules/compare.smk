@@ -4,6 +4,8 @@ in:  data/raw/<campaign>/**, the study
 out: results/<study>/gate.csv, control.csv       the two baselines against each other
      results/<study>/comparisons.csv, ranks.csv  quantiles of latency
      results/<study>/distances.csv, shifts.csv   whole distributions
+     results/<study>/features.csv, decisions.csv what a feature costs, and which arm to choose
+     results/<study>/plan.csv                    what the campaign could detect
 """
 
 
@@ -101,3 +103,62 @@ rule compare_distributions:
         "python -m meshperf.notebook {input.notebook} --log {log.notebook} --output {output.notebook}"
         " --html {output.page} -r study_path {input.study}"
         " -r distances_path {output.distances} -r shifts_path {output.shifts}"
+
+
+rule choose_arm:
+    input:
+        raw=RAW_DATA,
+        study=STUDY_PATH,
+        verified="results/{study}/verify.json",
+        notebook="notebooks/11-choose-arm.ipynb",
+        library=[*ANALYSIS_SOURCES, *sources("meshes")],
+    output:
+        notebook="results/{study}/notebooks/11-choose-arm.ipynb",
+        page="results/{study}/notebooks/11-choose-arm.html",
+        features=report(
+            "results/{study}/features.csv",
+            category="Comparisons",
+            labels={"table": "what a feature costs"},
+        ),
+        decisions=report(
+            "results/{study}/decisions.csv",
+            category="Comparisons",
+            labels={"table": "which arm to choose"},
+        ),
+    log:
+        notebook="logs/{study}/choose_arm.ipynb",
+    conda:
+        "../envs/analysis.yaml"
+    message:
+        "Rank the arms by what may matter most"
+    shell:
+        "python -m meshperf.notebook {input.notebook} --log {log.notebook} --output {output.notebook}"
+        " --html {output.page} -r study_path {input.study}"
+        " -r features_path {output.features} -r decisions_path {output.decisions}"
+
+
+rule plan_blocks:
+    input:
+        raw=RAW_DATA,
+        study=STUDY_PATH,
+        verified="results/{study}/verify.json",
+        notebook="notebooks/12-plan-blocks.ipynb",
+        library=ANALYSIS_SOURCES,
+    output:
+        notebook="results/{study}/notebooks/12-plan-blocks.ipynb",
+        page="results/{study}/notebooks/12-plan-blocks.html",
+        plan=report(
+            "results/{study}/plan.csv",
+            category="Control",
+            labels={"table": "what the campaign could detect"},
+        ),
+    log:
+        notebook="logs/{study}/plan_blocks.ipynb",
+    conda:
+        "../envs/analysis.yaml"
+    message:
+        "Say what the campaign could detect"
+    shell:
+        "python -m meshperf.notebook {input.notebook} --log {log.notebook} --output {output.notebook}"
+        " --html {output.page} -r study_path {input.study} -p ratio 1.1 -p power 0.8"
+        " -r plan_path {output.plan}"

@@ -15,7 +15,17 @@ rule build_report:
         cells="results/{study}/cells.csv",
         compared=expand(
             "results/{{study}}/{table}.csv",
-            table=["comparisons", "ranks", "gate", "control", "distances", "shifts"],
+            table=[
+                "comparisons",
+                "ranks",
+                "gate",
+                "control",
+                "distances",
+                "shifts",
+                "features",
+                "decisions",
+                "plan",
+            ],
         ),
         resources="results/{study}/resources.csv",
         published="results/{study}/published",

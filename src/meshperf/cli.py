@@ -97,6 +97,27 @@ def run(study: Path) -> None:
     )
 
 
+@cli.command("plan")
+@click.argument("study", type=_STUDY)
+@click.option("--pilot", metavar="CAMPAIGN", help="Take the spread between blocks from this campaign.")
+@click.option("--sd", type=float, help="Take this standard deviation of log ratios between blocks.")
+@click.option("--effect", type=float, default=1.1, show_default=True, help="Ratio to no mesh to be detected.")
+@click.option("--power", type=float, default=0.8, show_default=True, help="Probability of detecting it.")
+def plan(study: Path, pilot: str | None, sd: float | None, effect: float, power: float) -> None:
+    """Say how many blocks STUDY needs, and what it can detect."""
+    from meshperf import planning
+
+    loaded = _load(study)
+    if pilot and sd is not None:
+        raise MeshperfError("--pilot and --sd both give the spread between blocks: choose one")
+    if sd is not None:
+        lines = planning.from_spread(loaded, sd, effect, power)
+    else:
+        lines = planning.from_campaign(loaded, _directory(pilot or loaded.campaign), effect, power)
+    for line in lines:
+        click.echo(line)
+
+
 @cli.group()
 def data() -> None:
     """List, verify, import and seal the raw data."""

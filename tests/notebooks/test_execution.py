@@ -50,6 +50,8 @@ def execute(workspace, name, tmp_path, **parameters):
         ("06-check-control", {}, "second against first"),
         ("07-compare-distributions", {}, "wasserstein"),
         ("10-read-published", {}, "9.10"),
+        ("11-choose-arm", {}, "best_rank"),
+        ("12-plan-blocks", {}, "detectable_ratio"),
     ],
 )
 def test_runs_all_without_a_cluster(measured, tmp_path, name, parameters, shown):

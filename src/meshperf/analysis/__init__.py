@@ -17,6 +17,7 @@ module            contents
 ``resources``     CPU and memory against the baseline
 ``features``      an arm against the one that differs from it in one feature
 ``decisions``     which arm to choose if one thing matters most
+``plan``          what a campaign can detect, and how many blocks an effect needs
 ================  ====================================================================================
 """
 
@@ -26,10 +27,12 @@ from meshperf.analysis.control import control_df, gate_df
 from meshperf.analysis.decisions import decisions_df
 from meshperf.analysis.distances import distances_df, shifts_df
 from meshperf.analysis.features import features_df
+from meshperf.analysis.plan import Wish, plan_df
 from meshperf.analysis.ranks import ranks_df
 from meshperf.analysis.resources import resource_comparisons_df
 
 __all__ = [
+    "Wish",
     "cells_df",
     "comparisons_df",
     "control_df",
@@ -37,6 +40,7 @@ __all__ = [
     "distances_df",
     "features_df",
     "gate_df",
+    "plan_df",
     "ranks_df",
     "resource_comparisons_df",
     "shifts_df",

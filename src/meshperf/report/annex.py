@@ -62,6 +62,8 @@ def _features(data: ReportData, mesh: str, pairs: dict[tuple[str, str], list[str
     ]
     resources = _resources(data, f"tbl-resources-{mesh}", arms, f"{name} in different configurations")
     parts += ["## Resource consumption table\n", resources] if resources else []
+    cost = tables.features(data, f"tbl-features-{mesh}", mesh)
+    parts += ["## Cost of single features\n", cost.markdown(data)] if cost else []
     return "\n".join(parts)
 
 

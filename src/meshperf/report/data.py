@@ -34,7 +34,7 @@ class ReportData:
     runs_df, histograms_df, cells_df, comparisons_df, resources_df, resource_comparisons_df : DataFrame
         One row per run; per run and bin; per cell and quantile; per comparison, quantile and estimand; per run and
         container; per arm, rate and role. An empty frame means "not measured" and its parts of the report are left out.
-    control_df, gate_df, ranks_df, distances_df, shifts_df : DataFrame
+    control_df, gate_df, ranks_df, distances_df, shifts_df, features_df, decisions_df, plan_df : DataFrame
         The other tables of :mod:`meshperf.analysis`, by the names of their functions there.
     records : list of dict
         ``run.json`` of every run.
@@ -59,6 +59,9 @@ class ReportData:
     ranks_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     distances_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     shifts_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    features_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    decisions_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    plan_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     records: list[dict[str, Any]] = field(default_factory=list)
     attempts: list[dict[str, Any]] = field(default_factory=list)
     data_hash: str = ""
@@ -238,6 +241,9 @@ _OPTIONAL = {
     "ranks": ["mesh", "configuration", "target_rps", "quantile", "ranks"],
     "distances": ["mesh", "configuration", "target_rps", "ks_d", "p_combined", "verdict"],
     "shifts": ["mesh", "configuration", "target_rps", "quantile", "block", "ratio"],
+    "features": ["feature", "mesh", "configuration", "target_rps", "quantile", "ratio", "verdict"],
+    "decisions": ["requirement", "criterion", "target_rps", "mesh", "configuration", "best_rank", "value"],
+    "plan": ["mesh", "configuration", "target_rps", "quantile", "detectable_ratio", "ratio", "power"],
 }
 
 

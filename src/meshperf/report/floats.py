@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CHECK, DESCRIBE, COMPARE, RESOURCES = "02-check-runs", "03-describe-cell", "04-compare-arms", "05-resources"
 CONTROL, DISTRIBUTIONS = "06-check-control", "07-compare-distributions"
+DECIDE, PLAN = "11-choose-arm", "12-plan-blocks"
 """Notebooks that captions name."""
 
 LINE_BREAK = "\n"

@@ -44,6 +44,9 @@ def measured(data: ReportData) -> dict[str, bool]:
         "checks": len(typical) > 0
         and bool((typical["ratio_low"].notna() & (typical["family"] == "primary")).any()),
         "ranks": not data.ranks_df.empty,
+        "decisions": not data.decisions_df.empty,
+        "features": not data.features_df.empty,
+        "plan": not data.plan_df.empty,
         "distances": bool(data.distances_df.query("mesh != 'baseline'")["ks_d"].notna().any())
         if len(data.distances_df)
         else False,

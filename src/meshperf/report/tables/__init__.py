@@ -9,9 +9,11 @@ from meshperf.report.floats import LINE_BREAK, TableFloat
 from meshperf.report.published import tables as published
 from meshperf.report.tables.comparisons import checks, overhead, ranks
 from meshperf.report.tables.control import control, gate
+from meshperf.report.tables.decisions import decision, features
 from meshperf.report.tables.design import configurations, images, parameters, versions
 from meshperf.report.tables.distances import distances
 from meshperf.report.tables.latency import latency
+from meshperf.report.tables.plan import detectable
 from meshperf.report.tables.resources import cpu_overhead, resources
 from meshperf.report.tables.validity import gates, ledger, omission
 
@@ -44,11 +46,12 @@ def floats(data: ReportData) -> list[TableFloat]:
     found = [configurations(data), parameters(data), versions(data), images(data), ledger(data), gates(data)]
     found += [gate(data), control(data), omission(data), latency(data, "tbl-latency", data.arms, "every arm")]
     if not data.comparisons_df.empty and data.mesh_arms:
-        found += [overhead(data), checks(data), ranks(data), distances(data)]
+        found += [overhead(data), checks(data), ranks(data), distances(data), decision(data), features(data)]
+        found.append(detectable(data))
     if not data.resources_df.empty:
         found += [resources(data, "tbl-resources", data.arms, "every arm"), cpu_overhead(data)]
     found += published.floats(data)
     return [table for table in found if table is not None and not table.frame.empty]
 
 
-__all__ = ["floats", "latency", "resources", "write_all"]
+__all__ = ["features", "floats", "latency", "resources", "write_all"]
