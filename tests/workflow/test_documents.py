@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from meshperf import meshes
 from meshperf.errors import MeshperfError
-from meshperf.report.findings import measured_findings, replace_findings
+from meshperf.report import support
+from meshperf.report.findings import measured_findings
+from meshperf.report.markers import replace
 from meshperf.study import load_study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,9 +48,28 @@ def test_readme_says_what_the_committed_campaign_found():
     readme = (ROOT / "README.md").read_text()
     assert "PLACEHOLDER" not in readme
     found = measured_findings(load_study(ROOT / "config" / "embedded.yaml"))
-    assert readme == replace_findings(readme, found), (
+    assert readme == replace(readme, "findings", found), (
         "run `python -m meshperf.report.findings config/embedded.yaml README.md`"
     )
+
+
+def test_readme_says_what_is_supported_and_where_it_was_run():
+    readme = (ROOT / "README.md").read_text()
+    assert readme == replace(readme, "support", support.markdown()), (
+        "run `python -m meshperf.report.support README.md`"
+    )
+
+
+def test_the_table_of_support_tells_apart_what_was_run(monkeypatch):
+    table = {
+        "kuma": meshes.Support("", ("basic", "mtls"), ("mtls",)),
+        "linkerd": meshes.Support("", ("basic",), ()),
+    }
+    monkeypatch.setattr(support, "MESHES", table)
+    assert support.support_table().to_numpy().tolist() == [
+        ["Kuma", "`mtls`", "`basic`"],
+        ["Linkerd", "–", "`basic`"],
+    ]
 
 
 def test_readme_has_the_two_commands_on_its_first_screen():
@@ -58,8 +80,8 @@ def test_readme_has_the_two_commands_on_its_first_screen():
 
 def test_findings_go_between_their_markers_and_nowhere_else():
     text = "a\n<!-- findings -->\nold\n<!-- /findings -->\nb\n"
-    assert replace_findings(text, "| \\1 new |\n") == (
+    assert replace(text, "findings", "| \\1 new |\n") == (
         "a\n<!-- findings -->\n| \\1 new |\n<!-- /findings -->\nb\n"
     )
     with pytest.raises(MeshperfError, match="has no <!-- findings -->"):
-        replace_findings("a\n", "new\n")
+        replace("a\n", "findings", "new\n")

@@ -3,7 +3,6 @@
 The README's numbers come from the raw data in this way and in no other; a test compares the two.
 """
 
-import re
 import sys
 from pathlib import Path
 
@@ -13,10 +12,10 @@ from meshperf import analysis, campaign, frames, runs
 from meshperf.design import BASELINE
 from meshperf.errors import MeshperfError
 from meshperf.report import formats, style
+from meshperf.report.markers import replace
 from meshperf.study import Study, load_study
 
 QUANTILES = {0.5: "median", 0.99: "99th percentile"}
-_BLOCK = re.compile(r"(<!-- findings -->\n).*?(<!-- /findings -->\n)", flags=re.DOTALL)
 
 
 def findings(
@@ -70,21 +69,6 @@ def measured_findings(study: Study) -> str:
     return findings(study, runs_df, comparisons_df, record["node"])
 
 
-def replace_findings(text: str, new: str) -> str:
-    """Return a document with what is between its markers replaced.
-
-    Raises
-    ------
-    MeshperfError
-        If it has no markers.
-    """
-    if not _BLOCK.search(text):
-        raise MeshperfError(
-            "the document has no <!-- findings --> and <!-- /findings -->: add these two lines"
-        )
-    return _BLOCK.sub(lambda match: f"{match[1]}{new}{match[2]}", text)
-
-
 def _ratio(row: pd.DataFrame) -> str:
     if row.empty or not formats.is_number(row["overhead_ratio"].iloc[0]):
         return formats.DASH if row.empty else str(row["verdict"].iloc[0])
@@ -99,7 +83,9 @@ def main(arguments: list[str]) -> int:
         study_path, *documents = arguments
         new = measured_findings(load_study(study_path))
         for document in map(Path, documents):
-            document.write_text(replace_findings(document.read_text(encoding="utf-8"), new), encoding="utf-8")
+            document.write_text(
+                replace(document.read_text(encoding="utf-8"), "findings", new), encoding="utf-8"
+            )
         if not documents:
             print(new, end="")
     except ValueError:
