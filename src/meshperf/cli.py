@@ -73,7 +73,8 @@ def mesh_list() -> None:
 
     rows = [("mesh", "configurations", "on the embedded cluster")]
     rows += [
-        (name, ", ".join(m.configurations), ", ".join(m.embedded) or "not run here") for name, m in MESHES.items()
+        (name, ", ".join(m.configurations), ", ".join(m.embedded) or "not run here")
+        for name, m in MESHES.items()
     ]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, configurations, embedded in rows:
