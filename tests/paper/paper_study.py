@@ -41,7 +41,7 @@ def analysed(root: Path, study: Study, *, resources: bool = True, **campaign: ob
     runs_df, histograms_df = frames.load_runs(campaign_dir), frames.load_histograms(campaign_dir)
     runs_df.to_csv(results_dir / "runs.csv", index=False)
     analysis.cells_df(runs_df, histograms_df, study).to_csv(results_dir / "cells.csv", index=False)
-    for name in ("comparisons", "ranks", "gate", "control", "distances", "shifts"):
+    for name in ("comparisons", "ranks", "gate", "control", "distances", "shifts", "features"):
         table = getattr(analysis, f"{name}_df")(runs_df, histograms_df, study)
         table.to_csv(results_dir / f"{name}.csv", index=False)
     if resources:
@@ -51,6 +51,10 @@ def analysed(root: Path, study: Study, *, resources: bool = True, **campaign: ob
         frames.load_resources(campaign_dir),
     )
     used_df = resources_df if resources else resources_df.iloc[:0]
+    decisions_df = analysis.decisions_df(runs_df, histograms_df, used_df, study)
+    decisions_df.to_csv(results_dir / "decisions.csv", index=False)
+    plan_df = analysis.plan_df(runs_df, histograms_df, study, analysis.Wish())
+    plan_df.to_csv(results_dir / "plan.csv", index=False)
     results.write(
         results.read_again(published_tables.load(), study, comparisons_df, used_df), results_dir / "published"
     )
