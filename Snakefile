@@ -42,9 +42,7 @@ if MEASURE:
 rule all:
     default_target: True
     input:
-        expand("results/{study}/report/index.html", study=STUDY.study),
-        expand("results/{study}/report/report.pdf", study=STUDY.study),
-        expand("results/{study}/test-results.txt", study=STUDY.study),
+        expand("results/{study}/{output}", study=STUDY.study, output=OUTPUTS),
 
 
 onerror:

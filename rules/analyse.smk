@@ -72,7 +72,7 @@ rule collect_cells:
     input:
         cells=expand(
             "results/{{study}}/cells/{cell.arm.mesh}-{cell.arm.configuration}-{cell.target_rps}.csv",
-            cell=design.cells(STUDY),
+            cell=CELLS,
         ),
     output:
         cells=report(

@@ -86,11 +86,12 @@ def check_raw_data():
     without repeating what depends on it. So this is checked before anything is planned.
     """
     if not runs.is_sealed(CAMPAIGN):
-        stop(
-            [
-                f"{CAMPAIGN} is not a complete campaign: run `make measure STUDY={STUDY_PATH}` first"
-            ]
+        command = (
+            f"meshperf data seal {STUDY.campaign}"
+            if STUDY.imported
+            else f"make measure STUDY={STUDY_PATH}"
         )
+        stop([f"{CAMPAIGN} is not a complete campaign: run `{command}` first"])
     problems = list(campaign.checksum_problems(CAMPAIGN))
     if problems:
         stop(problems)
@@ -101,12 +102,23 @@ MEASURE = str(config.get("measure", "false")).lower() in ("true", "1", "yes")
 STUDY = read_study(STUDY_PATH)
 ARMS = (design.BASELINE, *STUDY.arms_expanded)
 CAMPAIGN = Path("data", "raw", STUDY.campaign)
+CELLS = runs.cells(STUDY, CAMPAIGN)
 
 #: Differs in every invocation: a parameter of jobs that must run whenever they are asked for.
 ASKED_AT = str(time.time_ns())
 
+if MEASURE and STUDY.imported:
+    stop([f"{CAMPAIGN} was imported: nothing of it can be measured"])
 if not MEASURE and "--lint" not in sys.argv:
     check_raw_data()
+
+#: What is made unless something else is asked for. The report's text is of measurements of our own, so that results which
+#: others measured end in tables and notebooks.
+OUTPUTS = (
+    ["test-results.txt"]
+    if STUDY.imported
+    else ["report/index.html", "report/report.pdf", "test-results.txt"]
+)
 
 #: What stands for all raw data: the checksums of a campaign, and its design.
 RAW_DATA = [f"{CAMPAIGN}/{runs.CHECKSUMS}", f"{CAMPAIGN}/{campaign.DESIGN}"]

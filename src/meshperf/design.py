@@ -42,11 +42,11 @@ BASELINE = Arm("baseline", "none")
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """What runs repeat: an arm under one load."""
+    """What runs repeat: an arm under one load. The connections of imported runs are not the study's choice: None."""
 
     arm: Arm
     target_rps: int
-    connections: int
+    connections: int | None
 
 
 @dataclass(frozen=True, order=True)
@@ -176,7 +176,8 @@ def run_keys(deployments: Iterable[Deployment]) -> tuple[RunKey, ...]:
 def cells(study: "Study") -> tuple[Cell, ...]:
     """Return the cells of a study, the baseline's first."""
     arms = (BASELINE, *study.arms_expanded)
-    return tuple(Cell(arm, rps, study.load.connections) for arm in arms for rps in sorted(study.target_rps))
+    connections = study.load.connections if study.load else None
+    return tuple(Cell(arm, rps, connections) for arm in arms for rps in sorted(study.target_rps))
 
 
 def shuffled(items: Iterable[_T], label: tuple[str | int, ...]) -> list[_T]:

@@ -21,7 +21,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from meshperf import storage
-from meshperf.design import RunKey, run_keys, schedule
+from meshperf.design import Cell, RunKey, run_keys, schedule
+from meshperf.design import cells as design_cells
 from meshperf.errors import MeshperfError
 from meshperf.study import Study
 
@@ -280,6 +281,15 @@ def read_attempts(campaign_dir: Path) -> list[dict[str, Any]]:
     return sorted(
         records, key=lambda record: (record.get("started_utc") or "", sorted(record["key"].items(), key=str))
     )
+
+
+def cells(study: Study, campaign_dir: Path) -> tuple[Cell, ...]:
+    """Return the cells of a study, the baseline's first; of an imported campaign, those that have a run."""
+    planned = design_cells(study)
+    if study.imported is None:
+        return planned
+    present = {(key.arm, key.target_rps) for key in iter_keys(campaign_dir)}
+    return tuple(cell for cell in planned if (cell.arm, cell.target_rps) in present)
 
 
 def makeup_blocks(study: Study, campaign_dir: Path) -> int:

@@ -41,17 +41,23 @@ def comparisons_df(results):
     return results("comparisons")
 
 
-def test_every_run_of_the_design_is_there_once(study, runs_df):
+def test_no_run_is_there_twice(runs_df):
+    assert not runs_df.duplicated(KEY).any()
+
+
+def test_every_run_of_the_design_is_there(study, runs_df):
+    if study.imported:
+        pytest.skip("imported results follow no design of ours")
     planned = {
         (key.mesh, key.configuration, key.target_rps, key.block, key.deployment)
         for key in design.run_keys(design.schedule(study))
     }
-    measured = list(runs_df[KEY].itertuples(index=False, name=None))
-    assert len(measured) == len(set(measured))
-    assert planned <= set(measured)
+    assert planned <= set(runs_df[KEY].itertuples(index=False, name=None))
 
 
 def test_makeup_blocks_are_whole_and_within_the_cap(study, runs_df):
+    if study.imported:
+        pytest.skip("imported results have no make-up blocks")
     blocks = runs_df.groupby("block").size()
     assert blocks.nunique() == 1, "a block with fewer runs than another"
     assert blocks.index.max() <= study.blocks + study.makeup_blocks
@@ -65,11 +71,14 @@ def test_quantiles_of_a_run_ascend(runs_df):
 
 
 def test_no_run_outran_its_target(runs_df):
-    # A fixed schedule can be missed but not beaten; 1 % covers the edges of the window.
-    assert (runs_df["achieved_rps"] <= runs_df["target_rps"] * 1.01).all()
+    # A fixed schedule can be missed but not beaten; 1 % covers the edges of the window. Without a limit there is none.
+    limited = runs_df[(runs_df["target_rps"] > 0) & (runs_df["verdict"] != "failed")]
+    assert (limited["achieved_rps"] <= limited["target_rps"] * 1.01).all()
 
 
 def test_requests_are_rate_times_duration(runs_df):
+    # A file that contradicts itself makes a failed run.
+    runs_df = runs_df[runs_df["verdict"] != "failed"]
     expected = runs_df["achieved_rps"] * runs_df["duration_s"]
     assert ((runs_df["n_requests"] - expected).abs() <= 0.02 * expected + 2).all()
 
@@ -80,11 +89,11 @@ def test_every_verdict_other_than_ok_has_a_reason(runs_df):
     assert all(str(reason) for reason in reasons)
 
 
-def test_every_cell_of_the_design_is_described(study, cells_df):
+def test_every_cell_of_the_design_is_described(study, cells_df, runs_df):
     described = set(cells_df[CELL].itertuples(index=False, name=None))
-    assert described == {
-        (cell.arm.mesh, cell.arm.configuration, cell.target_rps) for cell in design.cells(study)
-    }
+    planned = {(cell.arm.mesh, cell.arm.configuration, cell.target_rps) for cell in design.cells(study)}
+    present = set(runs_df[CELL].itertuples(index=False, name=None))
+    assert described == (present if study.imported else planned)
     for q in study.quantiles:
         assert (cells_df["quantile"] == q).groupby([cells_df[name] for name in CELL]).any().all()
 
@@ -103,6 +112,8 @@ def test_what_is_not_estimable_has_no_number(cells_df):
 
 
 def test_comparisons_have_their_control(study, comparisons_df):
+    if study.imported and study.imported.baselines < 2:
+        pytest.skip("imported results may have one baseline or none")
     control = comparisons_df[comparisons_df["mesh"] == "baseline"]
     assert set(control["target_rps"]) == set(study.target_rps)
 

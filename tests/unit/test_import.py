@@ -12,10 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from meshperf import campaign, frames, runs
+from meshperf.analysis.pairing import pair_cell
+from meshperf.analysis.runtable import RunTable
 from meshperf.cli import cli
-from meshperf.design import RunKey
+from meshperf.design import BASELINE, Arm, RunKey
 from meshperf.errors import MeshperfError
 from meshperf.importing import Claim, Rules, import_files
+from meshperf.report.__main__ import main as report
 from meshperf.study import load_study
 
 FOREIGN = Path(__file__).parents[1] / "golden" / "foreign"
@@ -465,6 +468,26 @@ def test_runs_with_edges_of_their_own_are_spread_over_one_grid(command):
         reached = bins["count"].cumsum().to_numpy() >= q * 300
         low, high = bins[["bin_low_s", "bin_high_s"]].to_numpy()[reached.argmax()]
         assert low * 0.99 <= stated[name] <= high * 1.01, name
+
+
+def test_arms_are_compared_with_the_one_baseline_that_there_is(command):
+    directory = imported(command)
+    study = load_study(command.study)
+    runs_df, histograms_df = frames.load_runs(directory), frames.load_histograms(directory)
+    # By hand: as if all runs were sound, which a busy machine did not let them be.
+    runs_df["verdict"] = "ok"
+    table = RunTable.build(runs_df, histograms_df)
+    pairing = pair_cell(table, Arm("istio", "mtls"), 100)
+    assert pairing.refusal == ""
+    assert [len(rows) for rows in pairing.control_rows] == [1, 1]
+    assert pair_cell(table, BASELINE, 100).refusal == "too few blocks"
+    assert {str(cell.arm) for cell in runs.cells(study, directory)} == {"baseline/none", "istio/mtls"}
+
+
+def test_no_report_says_that_we_measured_it(command, capsys):
+    imported(command)
+    assert report([str(command.study)]) == 2
+    assert "was imported, and the report's text is of measurements of our own" in capsys.readouterr().err
 
 
 # ---- outside data

@@ -60,17 +60,20 @@ class Pairing:
 
 
 def pair_cell(table: RunTable, arm: Arm, target_rps: int) -> Pairing:
-    """Match the runs of an arm at a rate with both baselines; of the baseline, the second with the first (A/A)."""
+    """Match the runs of an arm at a rate with all baselines; of the baseline, the second with the first (A/A)."""
     return pair_runs(table.runs_with_requests, arm, target_rps)
 
 
 def pair_runs(runs: pd.DataFrame, arm: Arm, target_rps: int, *, latency: bool = True) -> Pairing:
     """As :func:`pair_cell`, for any rows of ``runs_df``; without `latency`, unsteady runs count like others."""
     baseline = runs_of_cell(runs, BASELINE, target_rps)
+    # Imported campaigns may have one baseline per block.
+    every_baseline = runs[(runs["mesh"] == BASELINE.mesh) & (runs["configuration"] == BASELINE.configuration)]
+    n_baselines = max(1, every_baseline["deployment"].nunique())
     if arm == BASELINE:
         first, second = (baseline[baseline["deployment"] == k] for k in (1, 2))
         return pair_blocks(second, first, 1, latency=latency)
-    return pair_blocks(runs_of_cell(runs, arm, target_rps), baseline, 2, latency=latency)
+    return pair_blocks(runs_of_cell(runs, arm, target_rps), baseline, n_baselines, latency=latency)
 
 
 def pair_blocks(

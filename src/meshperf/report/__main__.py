@@ -23,6 +23,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         study = load_study(options.study)
+        if study.imported is not None:
+            raise MeshperfError(
+                f"{study.campaign} was imported, and the report's text is of measurements of our own: `make report` "
+                f"leaves tables and notebooks in results/{study.study}"
+            )
         results_dir = options.results or repository_root() / "results" / study.study
         data = load(study, results_dir, options.campaign_dir)
         figures.write_all(data, results_dir / "figures")
