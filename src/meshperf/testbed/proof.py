@@ -218,6 +218,7 @@ def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
     UnprovenState
         If they do not take the path that the arm claims within `timeout_s`: each failed check is named.
     """
+    _refuse_missing_sidecars(deployed)
     deadline = time.monotonic() + timeout_s
     argv = fortio.build_argv(
         _PROBE_LOAD,
@@ -243,14 +244,29 @@ def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
             return proof
         if time.monotonic() > deadline:
             failed_checks = [c for c in (proof.checks if proof else ()) if not c.passed]
-            seen = "; ".join(
-                [*([trouble] if trouble else []), *(f"{c.name}: {c.detail}" for c in failed_checks)]
-            )
-            raise UnprovenState(
-                f"{deployed.mesh.name}/{deployed.configuration} is installed but not in the state it claims, "
-                f"so it is not measured ({credentials.redact(seen)})"
-            )
+            seen = [*([trouble] if trouble else []), *(f"{c.name}: {c.detail}" for c in failed_checks)]
+            raise _unproven(deployed, "; ".join(seen))
         time.sleep(0.2)
+
+
+def _refuse_missing_sidecars(deployed: Deployed) -> None:
+    """Refuse pods that were made without their sidecar: there is nothing to read and nothing to wait for."""
+    sidecar = deployed.mesh.sidecar
+    if not sidecar:
+        return
+    pods = {"client": deployed.client, "server": deployed.server}
+    without = [role for role, pod in pods.items() if not _has_container(pod, sidecar)]
+    if without:
+        raise _unproven(
+            deployed, f"no {sidecar} was injected into the pod of the {' and of the '.join(without)}"
+        )
+
+
+def _unproven(deployed: Deployed, seen: str) -> UnprovenState:
+    arm = f"{deployed.mesh.name}/{deployed.configuration}"
+    return UnprovenState(
+        f"{arm} is installed but not in the state it claims, so it is not measured ({credentials.redact(seen)})"
+    )
 
 
 def read_counters(cluster: Cluster, deployed: Deployed) -> dict[str, ProxyCounters]:
