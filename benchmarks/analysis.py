@@ -148,8 +148,10 @@ def tables(
     given = {"runs_df": runs_df, "histograms_df": histograms_df, "resources_df": resources_df, "study": study}
     for name in analysis.__all__:
         table = getattr(analysis, name)
-        arguments = {parameter: given[parameter] for parameter in inspect.signature(table).parameters}
-        if not any(value is None for value in arguments.values()):
+        wanted = inspect.signature(table).parameters if callable(table) else {}
+        arguments = {parameter: given.get(parameter) for parameter in wanted}
+        # Tables alone: what takes something else is no table of a campaign.
+        if name.endswith("_df") and not any(value is None for value in arguments.values()):
             timed(steps, name, lambda table=table, arguments=arguments: table(**arguments))
 
 
