@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from meshperf.testbed.client import InfrastructureError
 from meshperf.testbed.embedded import node
 
 #: Kinds whose objects come and go on their own.
@@ -16,27 +17,35 @@ _PASSING = {"Event", "Lease"}
 
 def objects(cluster):
     """Return every object of every kind that the API server lists, as (kind, namespace or "", name) -> its uid."""
-    found = {}
-    for path, kind in _listable(cluster):
-        for item in json.loads(cluster.get_raw(path))["items"]:
-            metadata = item["metadata"]
-            found[kind, metadata.get("namespace", ""), metadata["name"]] = metadata.get("uid", "")
-    return found
-
-
-def _listable(cluster):
-    """Yield the path and kind of all resources that can be listed; a definition that is just ending is passed over."""
     roots = [("/api/v1", "")]
     for group in json.loads(cluster.get_raw("/apis"))["groups"]:
         roots.append((f"/apis/{group['preferredVersion']['groupVersion']}", f".{group['name']}"))
+    found = {}
     for root, suffix in roots:
-        for resource in json.loads(cluster.get_raw(root))["resources"]:
-            if (
-                "list" in resource["verbs"]
-                and "/" not in resource["name"]
-                and resource["kind"] not in _PASSING
-            ):
-                yield f"{root}/{resource['name']}", resource["kind"] + suffix
+        for resource in _list(cluster, root, "resources"):
+            kind, name = resource["kind"], resource["name"]
+            if "list" not in resource["verbs"] or "/" in name or kind in _PASSING:
+                continue
+            for item in _list(cluster, f"{root}/{name}", "items"):
+                metadata = item["metadata"]
+                found[kind + suffix, metadata.get("namespace", ""), metadata["name"]] = metadata.get(
+                    "uid", ""
+                )
+    return found
+
+
+def _list(cluster, path, what):
+    """Return a list below the API server: empty for a kind that has just gone; one that is new is busy for a moment."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return json.loads(cluster.get_raw(path))[what]
+        except InfrastructureError as error:
+            if "gave 404" in str(error):
+                return []
+            if "gave 429" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def on_node():

@@ -1,29 +1,19 @@
 """Every arm that runs on the embedded cluster: reached, proven, seen on the wire, caught when wrong, and removed."""
 
-import json
-import subprocess
-import time
+from collections import Counter
 from dataclasses import replace
 
-import psutil
+import arms
 import pytest
+import traces
 import wire
 
-from meshperf import meshes
 from meshperf.meshes.base import Setting
 from meshperf.testbed import proof
-from meshperf.testbed.client import InfrastructureError
-from meshperf.testbed.embedded import node
 from meshperf.testbed.removal import remove_all
 from meshperf.workloads import echo, prometheus
 
-#: More rules than one policy can hold.
-ARMS = [
-    (mesh, configuration.replace("-N", "-600"))
-    for mesh, support in meshes.MESHES.items()
-    for configuration in support.embedded
-    if mesh != "baseline"
-]
+ARMS = [arm for arm in arms.EMBEDDED if arm[0] != "baseline"]
 MARKER = "HereIsMyPlaintextToFind"
 
 
@@ -91,45 +81,6 @@ SPOILED = {
 OTHERWISE_SPOILED = (_around_the_proxies, "passed the client's proxy")
 
 
-def _everything(cluster):
-    """Return the names of all objects of all kinds that the API server serves, except records of what happened."""
-    found = set()
-    groups = json.loads(cluster.get_raw("/apis"))["groups"]
-    for path in ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]:
-        for resource in json.loads(cluster.get_raw(path))["resources"]:
-            if "list" in resource["verbs"] and resource["name"] != "events":
-                items = _list(cluster, f"{path}/{resource['name']}")
-                found |= {
-                    (path, resource["name"], item["metadata"].get("namespace"), item["metadata"]["name"])
-                    for item in items
-                }
-    return found
-
-
-def _list(cluster, path):
-    """Return the objects of a kind; one whose definition is new is busy for a moment."""
-    for _ in range(50):
-        try:
-            return json.loads(cluster.get_raw(path))["items"]
-        except InfrastructureError as error:
-            if "gave 429" not in str(error):
-                raise
-            time.sleep(0.1)
-    pytest.fail(f"{path} stays busy")
-
-
-def _rules(namespace):
-    """Return the node's iptables rules for the services of a namespace."""
-    command = [*node.enter(node.find()), "iptables-save"]
-    rules = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return [rule for rule in rules.splitlines() if namespace in rule]
-
-
-def _pods_running():
-    """Return how many pods have processes."""
-    return sum(p.info["name"].startswith("containerd-shim") for p in psutil.process_iter(["name"]))
-
-
 def _noticed(cluster, deployed):
     try:
         proof.probe(cluster, deployed, timeout_s=0)
@@ -144,10 +95,11 @@ def test_an_arm_is_proven_caught_when_wrong_and_removed(
 ):
     assert clean_testbed.kind == "embedded", "these arms are declared to run on the embedded cluster"
     cluster = clean_testbed.cluster
-    before, pods_before = _everything(cluster), _pods_running()
+    before, on_node_before = set(traces.objects(cluster)), traces.on_node()
     deployed = bring(mesh, configuration)
-    assert len(_everything(cluster) - before) > 10, "the test does not see what it looks for"
-    assert _pods_running() >= pods_before + 2 and _rules(deployed.namespace)
+    assert len(set(traces.objects(cluster)) - before) > 10, "the test does not see what it looks for"
+    new = traces.on_node() - on_node_before
+    assert new["process", "fortio"] == 2 and any(deployed.namespace in which for _, which in new)
 
     shown = proof.probe(cluster, deployed)
     record = shown.as_record()
@@ -172,7 +124,6 @@ def test_an_arm_is_proven_caught_when_wrong_and_removed(
     cluster.wait(f"the proof to say: {reason}", lambda: reason in _noticed(cluster, deployed), 60)
 
     remove_all(cluster)
-    assert _everything(cluster) - before == set()
+    assert set(traces.objects(cluster)) - before == set()
     # The kubelet and kube-proxy follow the API server.
-    cluster.wait("the end of its processes", lambda: _pods_running() <= pods_before, 30)
-    cluster.wait("the end of its rules", lambda: not _rules(deployed.namespace), 30)
+    assert traces.eventually(lambda: traces.on_node() - on_node_before, 30) == Counter()

@@ -9,25 +9,25 @@ import re
 import time
 from collections import Counter
 
+import arms
 import traces
 
-from meshperf.meshes import MESHES
 from meshperf.testbed import proof
 from meshperf.testbed.removal import remove_all
 
 #: The API server keeps a namespace that was deleted for some seconds; rules and mounts of pods follow.
 ENDING_S = 60
-ARMS = [(mesh, configuration) for mesh, support in MESHES.items() for configuration in support.embedded]
+ARMS = arms.EMBEDDED
 #: An address is reused at random, and an object of the same name in another block is the same for us.
 _UNNAMED = {"IPAddress.networking.k8s.io"}
 _GENERATED = re.compile(r"-[0-9a-f]{8,10}-[a-z0-9]{5}$|-[0-9a-f]{8,10}$|-[a-z0-9]{5}$")
 
 
-def order(arms, n_switches, seed):
+def order(choice, n_switches, seed):
     """Return the arms to visit: neighbours differ, and at least a quarter of them come back after another arm."""
     rng = random.Random(seed)
     n_visits = n_switches + 1
-    distinct = rng.sample(arms, min(len(arms), n_visits - max(1, n_visits // 4)))
+    distinct = rng.sample(choice, min(len(choice), n_visits - max(1, n_visits // 4)))
     visits = list(distinct)
     while len(visits) < n_visits:
         visits.append(rng.choice([arm for arm in distinct if arm != visits[-1]]))
