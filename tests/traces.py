@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from meshperf.testbed.client import InfrastructureError
+from meshperf.testbed.embedded import cluster as embedded
 from meshperf.testbed.embedded import node
 
 #: Kinds whose objects come and go on their own.
@@ -70,6 +71,9 @@ def on_node():
         _, where, kind, *_ = line.split()
         if any(word in where for word in ("/pods/", "/containerd/", "/netns/")):
             found["mount", kind] += 1
+    found["address", "pod"] = len([*(embedded.state_dir() / "cni" / "networks").glob("*/*.*.*.*")])
+    cgroups = (path.resolve() / node.CGROUP for path in Path("/sys/fs/cgroup").iterdir() if path.is_dir())
+    found["cgroup", "pod"] = sum(1 for root in set(cgroups) for _ in root.glob("kubepods/*/pod*"))
     return found
 
 

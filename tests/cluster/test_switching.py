@@ -20,7 +20,8 @@ ENDING_S = 60
 ARMS = arms.EMBEDDED
 #: An address is reused at random, and an object of the same name in another block is the same for us.
 _UNNAMED = {"IPAddress.networking.k8s.io"}
-_GENERATED = re.compile(r"-[0-9a-f]{8,10}-[a-z0-9]{5}$|-[0-9a-f]{8,10}$|-[a-z0-9]{5}$")
+_UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_GENERATED = re.compile(f"-({_UUID}|[0-9a-f]{{8,10}}-[a-z0-9]{{5}}|[0-9a-f]{{8,10}}|[a-z0-9]{{5}})$")
 
 
 def order(choice, n_switches, seed):
