@@ -1,10 +1,11 @@
 """Analysis of single runs and cells.
 
 in:  data/raw/<campaign>/**, the study
-out: results/<study>/runs.csv                                     a row per run, with its verdict
+out: results/<study>/runs.csv, slices.csv, drifts.csv             a row per run, with its verdict; steadiness, drift
      results/<study>/cells/<mesh>-<configuration>-<rps>.csv, .svg  the latency distribution of a cell
      results/<study>/cells.csv                                    all cells
-     results/<study>/resources.csv                                CPU and memory per run and container
+     results/<study>/knees.csv                                    largest rate at which each arm works
+     results/<study>/resources.csv, cpu.csv, slopes.csv, memory.csv  CPU and memory
      results/<study>/notebooks/*.html                             the executed notebooks
 """
 
@@ -15,7 +16,7 @@ rule check_runs:
         study=STUDY_PATH,
         verified="results/{study}/verify.json",
         notebook="notebooks/02-check-runs.ipynb",
-        library=[*FRAME_SOURCES, *PLOT_SOURCES],
+        library=[*ANALYSIS_SOURCES, *PLOT_SOURCES],
     output:
         notebook="results/{study}/notebooks/02-check-runs.ipynb",
         page="results/{study}/notebooks/02-check-runs.html",
@@ -23,6 +24,16 @@ rule check_runs:
             "results/{study}/runs.csv",
             category="Runs",
             labels={"table": "runs and verdicts"},
+        ),
+        slices=report(
+            "results/{study}/slices.csv",
+            category="Runs",
+            labels={"table": "course of latency within runs"},
+        ),
+        drifts=report(
+            "results/{study}/drifts.csv",
+            category="Runs",
+            labels={"table": "drift over the campaign"},
         ),
     log:
         notebook="logs/{study}/check_runs.ipynb",
@@ -33,6 +44,7 @@ rule check_runs:
     shell:
         "python -m meshperf.notebook {input.notebook} --log {log.notebook} --output {output.notebook}"
         " --html {output.page} -r study_path {input.study} -r runs_path {output.runs}"
+        " -r slices_path {output.slices} -r drifts_path {output.drifts}"
 
 
 rule describe_cell:
@@ -90,13 +102,39 @@ rule collect_cells:
         "python -m meshperf.pipeline concatenate {output.cells} {input.cells} 2> {log}"
 
 
+rule find_saturation:
+    input:
+        raw=RAW_DATA,
+        study=STUDY_PATH,
+        verified="results/{study}/verify.json",
+        notebook="notebooks/08-find-saturation.ipynb",
+        library=[*ANALYSIS_SOURCES, *PLOT_SOURCES],
+    output:
+        notebook="results/{study}/notebooks/08-find-saturation.ipynb",
+        page="results/{study}/notebooks/08-find-saturation.html",
+        knees=report(
+            "results/{study}/knees.csv",
+            category="Saturation",
+            labels={"table": "largest rate at which each arm works"},
+        ),
+    log:
+        notebook="logs/{study}/find_saturation.ipynb",
+    conda:
+        "../envs/analysis.yaml"
+    message:
+        "Find the rate up to which each arm works"
+    shell:
+        "python -m meshperf.notebook {input.notebook} --log {log.notebook} --output {output.notebook}"
+        " --html {output.page} -r study_path {input.study} -r knees_path {output.knees}"
+
+
 rule summarise_resources:
     input:
         raw=RAW_DATA,
         study=STUDY_PATH,
         verified="results/{study}/verify.json",
         notebook="notebooks/05-resources.ipynb",
-        library=[*FRAME_SOURCES, *PLOT_SOURCES],
+        library=[*ANALYSIS_SOURCES, *PLOT_SOURCES],
     output:
         notebook="results/{study}/notebooks/05-resources.ipynb",
         page="results/{study}/notebooks/05-resources.html",
@@ -104,6 +142,21 @@ rule summarise_resources:
             "results/{study}/resources.csv",
             category="Resources",
             labels={"table": "CPU and memory"},
+        ),
+        cpu=report(
+            "results/{study}/cpu.csv",
+            category="Resources",
+            labels={"table": "CPU per request against the baseline"},
+        ),
+        slopes=report(
+            "results/{study}/slopes.csv",
+            category="Resources",
+            labels={"table": "CPU against rate"},
+        ),
+        memory=report(
+            "results/{study}/memory.csv",
+            category="Resources",
+            labels={"table": "level and growth of memory"},
         ),
     log:
         notebook="logs/{study}/summarise_resources.ipynb",
@@ -114,3 +167,4 @@ rule summarise_resources:
     shell:
         "python -m meshperf.notebook {input.notebook} --log {log.notebook} --output {output.notebook}"
         " --html {output.page} -r study_path {input.study} -r resources_path {output.resources}"
+        " -r cpu_path {output.cpu} -r slopes_path {output.slopes} -r memory_path {output.memory}"

@@ -123,6 +123,14 @@ OUTPUTS = (
 #: What stands for all raw data: the checksums of a campaign, and its design.
 RAW_DATA = [f"{CAMPAIGN}/{runs.CHECKSUMS}", f"{CAMPAIGN}/{campaign.DESIGN}"]
 
+#: Every table of results, a file each in `results/<study>`; notebooks/README.md says which notebook writes which.
+RESULT_TABLES = [
+    *("runs", "slices", "drifts", "cells"),
+    *("gate", "control", "comparisons", "ranks", "distances", "shifts"),
+    *("features", "decisions", "plan"),
+    *("knees", "resources", "cpu", "slopes", "memory"),
+]
+
 # One narrow list for each family of rules, so that an edit of the report does not repeat the statistics.
 MODEL_SOURCES = sources("study.py", "design.py", "runs.py", "campaign.py")
 FRAME_SOURCES = [

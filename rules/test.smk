@@ -7,13 +7,7 @@ out: results/<study>/test-results.txt
 
 rule test_results:
     input:
-        runs="results/{study}/runs.csv",
-        cells="results/{study}/cells.csv",
-        compared=expand(
-            "results/{{study}}/{table}.csv",
-            table=["comparisons", "ranks", "gate", "control", "distances", "shifts"],
-        ),
-        resources="results/{study}/resources.csv",
+        tables=expand("results/{{study}}/{table}.csv", table=RESULT_TABLES),
         study=STUDY_PATH,
         tests="tests/results/test_results.py",
     output:

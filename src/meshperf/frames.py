@@ -53,6 +53,7 @@ RUNS_COLUMNS = (
     "path",
 )
 SLICES_COLUMNS = (*IDENTITY, "slice", "start_s", "n_requests", "p50_s", "p99_s")
+MEMORY_COLUMNS = (*IDENTITY, "role", "time_s", "working_set_bytes")
 HISTOGRAMS_COLUMNS = (*IDENTITY, "bin_low_s", "bin_high_s", "count")
 RESOURCES_COLUMNS = (
     *IDENTITY,
@@ -184,6 +185,40 @@ def load_resources(campaign_dir: str | Path) -> pd.DataFrame:
     return _frame(rows, RESOURCES_COLUMNS)
 
 
+def load_memory(campaign_dir: str | Path) -> pd.DataFrame:
+    """Return ``samples_df``: one row per run, role and sample of memory within the run's window.
+
+    ``time_s`` counts from the start of the window, ``working_set_bytes`` adds the containers of the role; a sample that
+    lacks one of them is left out.
+
+    Raises
+    ------
+    MeshperfError
+        If there is no such campaign, or a file of it is damaged.
+    """
+    parts = []
+    for key, run, record in _runs(campaign_dir):
+        path, window = run / runs.RESOURCES, record["window"]
+        if not path.exists():
+            continue
+        samples = _read_table(path, runs.RESOURCES_COLUMNS)
+        inside = samples["time_unix_s"].between(window["start_unix_s"], window["end_unix_s"])
+        by_time = samples[inside].groupby(["role", "time_unix_s"])["working_set_bytes"]
+        added = by_time.agg(["sum", "size"]).reset_index()
+        whole = added[added["size"] == added.groupby("role")["size"].transform("max")]
+        parts.append(
+            pd.DataFrame(
+                {
+                    **_identity(key, record),
+                    "role": whole["role"],
+                    "time_s": whole["time_unix_s"] - window["start_unix_s"],
+                    "working_set_bytes": whole["sum"],
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True) if parts else _frame([], MEMORY_COLUMNS)
+
+
 def load_histogram(run: str | Path) -> Histogram:
     """Return the latency histogram of one run: its slices added up, or the load generator's if it has none.
 
@@ -292,15 +327,25 @@ def _read_slices(path: Path) -> NDArray[np.float64]:
     if not path.exists():
         return np.empty((0, len(runs.SLICES_COLUMNS)))
     try:
+        return _read_table(path, runs.SLICES_COLUMNS).to_numpy(dtype=float)
+    except ValueError as error:
+        raise _damaged(path, error) from None
+
+
+def _read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
+    """Return a compressed CSV file of a run, which must have these columns."""
+    try:
         # Four times as fast as the csv module.
         table = pd.read_csv(path, compression="gzip", index_col=False)
-        if tuple(table.columns) != runs.SLICES_COLUMNS:
-            raise ValueError(f"its header is not {','.join(runs.SLICES_COLUMNS)}")
-        return table.to_numpy(dtype=float)
+        if tuple(table.columns) != columns:
+            raise ValueError(f"its header is not {','.join(columns)}")
+        return table
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise MeshperfError(
-            f"{path} is truncated or damaged ({error}): restore it from version control"
-        ) from None
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> MeshperfError:
+    return MeshperfError(f"{path} is truncated or damaged ({error}): restore it from version control")
 
 
 def _counts(table: NDArray[np.float64], path: Path) -> NDArray[np.int64]:

@@ -48,6 +48,7 @@ def execute(workspace, name, tmp_path, **parameters):
         ("04-compare-arms", {}, "overhead_ratio"),
         ("05-resources", {}, "sidecar"),
         ("06-check-control", {}, "second against first"),
+        ("08-find-saturation", {}, "at_limit"),
         ("07-compare-distributions", {}, "wasserstein"),
         ("10-read-published", {}, "9.10"),
         ("11-choose-arm", {}, "best_rank"),

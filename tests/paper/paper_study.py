@@ -41,20 +41,27 @@ def analysed(root: Path, study: Study, *, resources: bool = True, **campaign: ob
     runs_df, histograms_df = frames.load_runs(campaign_dir), frames.load_histograms(campaign_dir)
     runs_df.to_csv(results_dir / "runs.csv", index=False)
     analysis.cells_df(runs_df, histograms_df, study).to_csv(results_dir / "cells.csv", index=False)
-    for name in ("comparisons", "ranks", "gate", "control", "distances", "shifts", "features"):
+    frames.load_time_course(campaign_dir).to_csv(results_dir / "slices.csv", index=False)
+    analysis.drifts_df(runs_df, study).to_csv(results_dir / "drifts.csv", index=False)
+    for name in ("comparisons", "ranks", "gate", "control", "distances", "shifts", "knees", "features"):
         table = getattr(analysis, f"{name}_df")(runs_df, histograms_df, study)
         table.to_csv(results_dir / f"{name}.csv", index=False)
+    resources_df = frames.load_resources(campaign_dir)
     if resources:
-        frames.load_resources(campaign_dir).to_csv(results_dir / "resources.csv", index=False)
-    comparisons_df, resources_df = (
-        pd.read_csv(results_dir / "comparisons.csv"),
-        frames.load_resources(campaign_dir),
-    )
+        samples_df = frames.load_memory(campaign_dir)
+        for name, table in (
+            ("resources", resources_df),
+            ("cpu", analysis.cpu_df(resources_df, runs_df, study)),
+            ("slopes", analysis.slopes_df(resources_df, runs_df, study)),
+            ("memory", analysis.memory_df(resources_df, samples_df, runs_df, study)),
+        ):
+            table.to_csv(results_dir / f"{name}.csv", index=False)
     used_df = resources_df if resources else resources_df.iloc[:0]
     decisions_df = analysis.decisions_df(runs_df, histograms_df, used_df, study)
     decisions_df.to_csv(results_dir / "decisions.csv", index=False)
     plan_df = analysis.plan_df(runs_df, histograms_df, study, analysis.Wish())
     plan_df.to_csv(results_dir / "plan.csv", index=False)
+    comparisons_df = pd.read_csv(results_dir / "comparisons.csv")
     results.write(
         results.read_again(published_tables.load(), study, comparisons_df, used_df), results_dir / "published"
     )

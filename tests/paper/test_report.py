@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -10,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pypdf
 import pytest
-from paper.paper_study import PAPER, analysed
+from paper.paper_study import PAPER, Rendered, analysed
 from support import make_study
 
 from meshperf.design import RunKey
 from meshperf.published import tables as published_tables
-from meshperf.report import figures, style, tables, values
+from meshperf.report import data, figures, sentences, style, tables, values
 
 NOT_A_NUMBER = re.compile(r"\b(nan|NaN|None|inf|undefined)\b")
 
@@ -330,6 +331,47 @@ def test_failed_and_saturated_runs_are_not_drawn_into_the_distributions(rendered
     assert len(others) == len(report_data.histograms_df.query("target_rps == 100"))
 
 
+def test_runs_that_were_not_steady_are_listed(rendered):
+    report_data = rendered.report_data
+    assert "tbl-unsteady" not in {table.label for table in tables.floats(report_data)}
+    runs_df = report_data.runs_df.copy()
+    runs_df.loc[[3, 5], ["steadiness", "warmup_slices", "n_slices", "drift_ratio"]] = [
+        "not steady",
+        9,
+        24,
+        1.2,
+    ]
+    marked = replace(report_data, runs_df=runs_df)
+    (table,) = (table for table in tables.floats(marked) if table.label == "tbl-unsteady")
+    assert table.frame["warm-up slices"].tolist() == ["9 of 24"] * 2
+    assert table.frame["order"].tolist() == [str(order) for order in runs_df.loc[[3, 5], "order"]]
+    assert "fig-time-course" in {figure.label for figure in figures.floats(marked)}
+    assert values.measured(marked)["steadiness"]
+    assert values.collect(marked)["campaign"]["unsteady"] == "2 runs"
+
+
+def test_a_control_that_fails_opens_the_report(rendered, tmp_path):
+    gate_df = rendered.report_data.gate_df.assign(passed="no", warnings="AAGateFailed")
+    results_dir = tmp_path / "results"
+    shutil.copytree(rendered.results_dir, results_dir, ignore=shutil.ignore_patterns("report"))
+    gate_df.to_csv(results_dir / "gate.csv", index=False)
+    failed = Rendered(rendered.study, rendered.campaign_dir, results_dir, rendered.report_data)
+    values.write(data.load(rendered.study, results_dir, rendered.campaign_dir), results_dir / "values.yml")
+    page = text_of(failed.build(tmp_path / "report").html.read_text(encoding="utf-8"))
+    assert page.index("Environment not exchangeable") < page.index("A service mesh puts a proxy")
+    assert "the two baselines of this campaign differ more than chance allows" in page
+
+
+def test_a_plan_that_was_changed_is_said_to_be(rendered):
+    study = rendered.study.model_copy(
+        update={"analysis": rendered.study.analysis.model_copy(update={"alpha": 0.1})}
+    )
+    changed = replace(rendered.report_data, study=study)
+    assert values.measured(changed)["plan_changed"]
+    assert sentences.all_sentences(changed)["changed-plan"] == "- analysis.alpha: 0.05, now 0.1\n"
+    assert not values.measured(rendered.report_data)["plan_changed"]
+
+
 def test_measured_data_are_not_stamped(rendered):
     measured = replace(rendered.report_data, design={**rendered.report_data.design, "synthetic": False})
     for item in (*figures.floats(measured), *tables.floats(measured)):
@@ -348,7 +390,20 @@ def test_every_variable_is_used(rendered):
 
 def test_conditions_of_the_paper_are_those_that_are_defined(rendered):
     sources = "".join(path.read_text(encoding="utf-8") for path in PAPER.glob("*.qmd"))
-    assert set(re.findall(r'meta="measured\.(\w+)"', sources)) == set(values.measured(rendered.report_data))
+    used = set(re.findall(r'meta="measured\.([\w-]+)"', sources))
+    labels = {name for name in used if name.startswith(("fig-", "tbl-"))}
+    assert used - labels == set(values.measured(rendered.report_data))
+    # A label is a condition, too: one that nothing makes would hide its part of the paper from every study.
+    made = {
+        item.label for item in (*figures.floats(rendered.report_data), *tables.floats(rendered.report_data))
+    }
+    assert labels <= made | RARE
+    for label in labels:
+        assert f"_generated/{label}.qmd" in sources
+
+
+#: What a study of short and steady runs does not have; a test of its own makes it.
+RARE = {"tbl-unsteady", "fig-time-course"}
 
 
 @pytest.mark.parametrize("chapter", ["index.qmd", "results.qmd", "testbed.qmd", "published.qmd"])

@@ -125,7 +125,7 @@ def test_two_blocks_give_estimates_only(tmp_path):
     assert estimated["warnings"].str.contains("TooFewBlocks").all()
     cells = analysis.cells_df(runs, histograms, study)
     assert cells[["low_s", "high_s"]].isna().all(axis=None)
-    cpu = analysis.resource_comparisons_df(resources, runs, study)
+    cpu = analysis.cpu_df(resources, runs, study)
     assert cpu["cpu_low_s_per_request"].isna().all()
 
 
@@ -219,7 +219,7 @@ def test_cpu_per_request_is_paired_by_block(six):
     # RPS.
     noisy = resources.copy()
     noisy["cpu_s_per_request"] *= 1 + 0.01 * np.random.default_rng(1).standard_normal(len(noisy))
-    cpu = analysis.resource_comparisons_df(noisy, runs, SIX)
+    cpu = analysis.cpu_df(noisy, runs, SIX)
     plane = cpu[(cpu["configuration"] == "mtls") & (cpu["role"] == "data-plane")].iloc[0]
     assert plane["cpu_s_per_request"] == pytest.approx(0.70e-3, rel=0.02)
     assert plane["overhead_s_per_request"] == pytest.approx(0.65e-3, rel=0.02)

@@ -5,7 +5,14 @@ import time
 
 import numpy as np
 import pytest
-from support import BASELINE_MEDIAN_S, SIGMA_REQUEST, TRUE_RATIOS, make_study, make_synthetic_campaign
+from support import (
+    BASELINE_MEDIAN_S,
+    SIGMA_REQUEST,
+    TRUE_RATIOS,
+    make_study,
+    make_synthetic_campaign,
+    slices_csv_gz,
+)
 
 from meshperf import frames, runs
 from meshperf.design import Arm, RunKey
@@ -198,3 +205,45 @@ def test_hundreds_of_runs_are_read_in_seconds(tmp_path):
     start = time.process_time()
     assert len(frames.load_runs(directory)) == 400
     assert time.process_time() - start < 4
+
+
+LONG = {"connections": 4, "duration_s": 60, "warmup_s": 0, "slice_s": 2.5}
+
+
+def overwritten(directory, key, factor_at):
+    """Replace the slices of a run: as many latencies, multiplied by a factor of the time."""
+    n, path = 400 * 60, runs.run_dir(directory, key) / runs.SLICES
+    offsets_s = np.arange(n) / 400
+    latencies_s = np.exp(np.random.default_rng(3).normal(np.log(0.001), 0.3, n)) * factor_at(offsets_s)
+    path.write_bytes(slices_csv_gz(latencies_s, offsets_s, 2.5, 60))
+
+
+def test_time_course_tells_steady_runs_from_others(tmp_path):
+    study = make_study(blocks=1, target_rps=[400], load=LONG)
+    directory = make_synthetic_campaign(tmp_path, study, seal=False)
+    drifting, warming = RunKey("istio", "mtls", 400, 1, 1), RunKey("istio", "basic", 400, 1, 1)
+    overwritten(directory, drifting, lambda t: np.exp(0.3 * t / 60))
+    overwritten(directory, warming, lambda t: np.where(t < 20, 2.0, 1.0))
+    frame = frames.load_runs(directory)
+    assert set(frame.n_slices) == {24}
+    assert row_of(frame, drifting).steadiness == "not steady"
+    row = row_of(frame, warming)
+    # Eight of 24 slices are more than a quarter.
+    assert (row.steadiness, row.warmup_slices) == ("not steady", 8)
+    others = frame[~frame.path.isin([str(drifting), str(warming)])]
+    assert set(others.steadiness) == {"steady"}
+    assert others.drift_ratio.to_numpy() == pytest.approx(1, abs=0.05)
+
+
+def test_slices_are_rows_in_the_order_of_time(tmp_path):
+    study = make_study(blocks=1, target_rps=[400], load=LONG)
+    directory = make_synthetic_campaign(tmp_path, study, seal=False)
+    overwritten(directory, RunKey("istio", "mtls", 400, 1, 1), lambda t: np.where(t < 20, 2.0, 1.0))
+    slices = frames.load_time_course(directory)
+    assert tuple(slices.columns) == frames.SLICES_COLUMNS
+    run = slices.query("configuration == 'mtls'")
+    assert run["start_s"].tolist() == [2.5 * number for number in range(24)]
+    assert set(run["n_requests"]) == {1000}
+    assert run["p50_s"].to_numpy() == pytest.approx([0.002] * 8 + [0.001] * 16, rel=0.05)
+    # p99 of a log-normal: median · exp(2.3263 σ).
+    assert run["p99_s"].to_numpy()[8:] == pytest.approx(0.001 * np.exp(2.3263 * 0.3), rel=0.25)

@@ -12,10 +12,13 @@ from meshperf.design import Arm
 from meshperf.errors import MeshperfError
 from meshperf.paths import repository_root
 from meshperf.study import (
+    Families,
     Study,
     analysis_plan_sha256,
+    changed_plan,
     json_schema,
     load_study,
+    parse_study,
     study_sha256,
 )
 
@@ -244,3 +247,31 @@ def test_hashes_tell_what_was_changed():
     assert (measured == same[0], plan == same[1]) == (True, False)
     measured, plan = hashes(_changed(seed=1))
     assert (measured == same[0], plan == same[1]) == (False, False)
+
+
+def test_a_plan_keeps_its_hash_when_the_analysis_learns_more():
+    # Recorded with the committed campaign, before there were families of tests.
+    design = json.loads((CONFIG.parent / "data/raw/2026-11-embedded/design.json").read_text())
+    study = load_study(CONFIG / "embedded.yaml")
+    assert analysis_plan_sha256(study) == design["analysis_plan_sha256"]
+    assert changed_plan(design["study"], study) == []
+    other = study.model_copy(
+        update={"analysis": study.analysis.model_copy(update={"families": Families(target_rps=(400,))})}
+    )
+    assert analysis_plan_sha256(other) != design["analysis_plan_sha256"]
+    assert changed_plan(design["study"], other) == ["analysis.families.target_rps: null, now [400]"]
+
+
+def test_families_name_what_the_study_has():
+    content = yaml.safe_load((CONFIG / "quick.yaml").read_text())
+    quantiles = {"analysis": {"families": {"quantiles": [0.5, 0.75]}}}
+    rates = {"analysis": {"families": {"target_rps": [401]}}}
+    for mistake, named in ((quantiles, "0.75"), (rates, "401")):
+        with pytest.raises(MeshperfError) as caught:
+            parse_study({**content, "analysis": mistake["analysis"]}, "study.yaml")
+        assert f"has {named}, which is not among the study's" in str(caught.value)
+    # A study without p99 claims nothing of it, and need not say so.
+    assert parse_study({**content, "quantiles": [0.5]}, "study.yaml").analysis.families.quantiles == (
+        0.5,
+        0.99,
+    )

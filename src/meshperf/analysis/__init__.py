@@ -14,7 +14,11 @@ module            contents
 ``comparisons``   overhead of quantiles, with its families of tests and its verdicts
 ``distances``     whole distributions: Kolmogorov–Smirnov D, tail, Wasserstein, shift function
 ``ranks``         order of the arms, ties shown as ties
-``resources``     CPU and memory against the baseline
+``saturation``    largest rate at which each arm works
+``steadiness``    drift over the campaign
+``resources``     CPU per request at each rate
+``slopes``        CPU against rate
+``memory``        level and growth of memory
 ``features``      an arm against the one that differs from it in one feature
 ``decisions``     which arm to choose if one thing matters most
 ``plan``          what a campaign can detect, and how many blocks an effect needs
@@ -27,21 +31,29 @@ from meshperf.analysis.control import control_df, gate_df
 from meshperf.analysis.decisions import decisions_df
 from meshperf.analysis.distances import distances_df, shifts_df
 from meshperf.analysis.features import features_df
+from meshperf.analysis.memory import memory_df
 from meshperf.analysis.plan import Wish, plan_df
 from meshperf.analysis.ranks import ranks_df
-from meshperf.analysis.resources import resource_comparisons_df
+from meshperf.analysis.resources import cpu_df
+from meshperf.analysis.saturation import knees_df
+from meshperf.analysis.slopes import slopes_df
+from meshperf.analysis.steadiness import drifts_df
 
 __all__ = [
     "Wish",
     "cells_df",
     "comparisons_df",
     "control_df",
+    "cpu_df",
     "decisions_df",
     "distances_df",
+    "drifts_df",
     "features_df",
     "gate_df",
+    "knees_df",
+    "memory_df",
     "plan_df",
     "ranks_df",
-    "resource_comparisons_df",
     "shifts_df",
+    "slopes_df",
 ]

@@ -1,4 +1,4 @@
-"""CPU and memory of the arms, and what they cost against the baseline."""
+"""CPU per request of the arms at each rate, and what it is more than without a mesh."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from meshperf.analysis.pairing import Pairing, pair_runs
 from meshperf.analysis.runtable import RUN
 from meshperf.analysis.shared import NAN, arms_of, cell_columns, joined
-from meshperf.design import Arm
+from meshperf.design import BASELINE, Arm
 from meshperf.statistics.bootstrap import mean_interval
 from meshperf.statistics.effect import difference_interval, log_ratio_interval
 from meshperf.study import Study
 
-RESOURCE_COMPARISONS_COLUMNS = (
+CPU_COLUMNS = (
     "mesh",
     "configuration",
     "target_rps",
@@ -35,9 +36,10 @@ RESOURCE_COMPARISONS_COLUMNS = (
 )
 #: Roles of ``resources_df`` that carry a request; their sum is the role "data-plane".
 DATA_PLANE_ROLES = ("service", "sidecar-server", "sidecar-client", "node-proxy")
+DATA_PLANE = "data-plane"
 
 
-def resource_comparisons_df(resources_df: pd.DataFrame, runs_df: pd.DataFrame, study: Study) -> pd.DataFrame:
+def cpu_df(resources_df: pd.DataFrame, runs_df: pd.DataFrame, study: Study) -> pd.DataFrame:
     """CPU per request of each role and arm, and the overhead against the baseline, paired by block.
 
     Parameters
@@ -49,24 +51,21 @@ def resource_comparisons_df(resources_df: pd.DataFrame, runs_df: pd.DataFrame, s
     Returns
     -------
     DataFrame
-        ``RESOURCE_COMPARISONS_COLUMNS``; CPU-seconds per request, which times 10⁶ are mCPU per 1000 RPS. The
+        ``CPU_COLUMNS``; CPU-seconds per request, which times 10⁶ are mCPU per 1000 RPS. The
         role "data-plane" is the sum of service and proxies. Ratios are NaN for roles that the baseline does
         not have, whose baseline counts as 0. Runs count by the same rules as for latency, also
         where they were not steady.
     """
     runs = runs_df.reset_index(drop=True)
-    cpu = resources_df.groupby([*RUN, "role"])["cpu_s_per_request"].sum(min_count=1).unstack("role")
-    plane = [role for role in DATA_PLANE_ROLES if role in cpu.columns]
-    cpu["data-plane"] = cpu[plane].sum(axis=1, min_count=1)
-    values = cpu.reindex(pd.MultiIndex.from_frame(runs[RUN])).reset_index(drop=True)
-    roles = [role for role in (*DATA_PLANE_ROLES, "data-plane", "load-generator", "node") if role in values]
+    values = by_role(resources_df, runs, "cpu_s_per_request")
+    roles = [role for role in (*DATA_PLANE_ROLES, DATA_PLANE, "load-generator", "node") if role in values]
     rows = []
     for arm in arms_of(runs, study):
         for target_rps in study.target_rps:
             pairing = pair_runs(runs, arm, target_rps, latency=False)
             if pairing.arm_rows:
                 rows += _resource_rows(values, roles, arm, target_rps, pairing, study)
-    return pd.DataFrame(rows, columns=list(RESOURCE_COMPARISONS_COLUMNS))
+    return pd.DataFrame(rows, columns=list(CPU_COLUMNS))
 
 
 def _resource_rows(
@@ -75,12 +74,12 @@ def _resource_rows(
     confidence = study.analysis.confidence
     for role in roles:
         own = values.loc[list(pairing.arm_rows), role].to_numpy(float)
-        control = np.array([values.loc[list(rows), role].mean() for rows in pairing.control_rows])
-        if np.isnan(own).any():
+        control = control_values(values[role], pairing)
+        if np.isnan(own).any() or np.isnan(control).any():
             continue
-        shared = not np.isnan(control).any() and (control > 0).all() and (own > 0).all()
-        control = np.where(np.isnan(control), 0.0, control)
-        level = mean_interval(own, confidence=confidence)
+        shared = (control > 0).all() and (own > 0).all()
+        # The level of the baseline is that of both its deployments.
+        level = mean_interval((own + control) / 2 if arm == BASELINE else own, confidence=confidence)
         difference = difference_interval(own, control, confidence=confidence)
         ratio = log_ratio_interval(np.log(own / control), confidence=confidence) if shared else None
         warnings = [*pairing.warnings, *level.warnings, *(ratio.warnings if ratio else ())]
@@ -99,3 +98,31 @@ def _resource_rows(
             "n_blocks": len(own),
             "warnings": joined(warnings),
         }
+
+
+def by_role(resources_df: pd.DataFrame, runs_df: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Add up the containers of each role in each run.
+
+    Parameters
+    ----------
+    resources_df, runs_df : DataFrame
+        Of one campaign.
+    column : str
+        What to add up: ``cores``, ``cpu_s_per_request``, ``working_set_median_bytes``, ...
+
+    Returns
+    -------
+    DataFrame
+        A row per run, in the order of `runs_df`, with row numbers from 0; a column per role, and "data-plane" for
+        the sum of service and proxies. NaN where a run has no such container.
+    """
+    wide = resources_df.groupby([*RUN, "role"])[column].sum(min_count=1).unstack("role")
+    plane = [role for role in DATA_PLANE_ROLES if role in wide]
+    wide[DATA_PLANE] = wide[plane].sum(axis=1, min_count=1)
+    return wide.reindex(pd.MultiIndex.from_frame(runs_df[RUN])).reset_index(drop=True)
+
+
+def control_values(values: pd.Series, pairing: Pairing) -> NDArray[np.float64]:
+    """Mean of a role's values over the control runs of each block, shape (r,): 0 where no control run has the role."""
+    control = np.array([values[list(rows)].mean(skipna=False) for rows in pairing.control_rows])
+    return np.zeros_like(control) if values[pairing.all_control_rows].isna().all() else control

@@ -31,10 +31,13 @@ class ReportData:
         The design.
     design : dict
         ``design.json`` of the campaign; ``{}`` where it is absent.
-    runs_df, histograms_df, cells_df, comparisons_df, resources_df, resource_comparisons_df : DataFrame
+    runs_df, histograms_df, cells_df, comparisons_df, resources_df : DataFrame
         One row per run; per run and bin; per cell and quantile; per comparison, quantile and estimand; per run and
-        container; per arm, rate and role. An empty frame means "not measured" and its parts of the report are left out.
+        container. An empty frame means "not measured" and its parts of the report are left out.
+    slices_df : DataFrame
+        One row per run and slice (:func:`meshperf.frames.load_time_course`).
     control_df, gate_df, ranks_df, distances_df, shifts_df, features_df, decisions_df, plan_df : DataFrame
+    drifts_df, knees_df, cpu_df, slopes_df, memory_df : DataFrame
         The other tables of :mod:`meshperf.analysis`, by the names of their functions there.
     records : list of dict
         ``run.json`` of every run.
@@ -53,7 +56,7 @@ class ReportData:
     cells_df: pd.DataFrame
     comparisons_df: pd.DataFrame
     resources_df: pd.DataFrame
-    resource_comparisons_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    slices_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     control_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     gate_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     ranks_df: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -62,6 +65,11 @@ class ReportData:
     features_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     decisions_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     plan_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    drifts_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    knees_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    cpu_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    slopes_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    memory_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     records: list[dict[str, Any]] = field(default_factory=list)
     attempts: list[dict[str, Any]] = field(default_factory=list)
     data_hash: str = ""
@@ -221,7 +229,6 @@ def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None 
         cells_df=cells_df,
         comparisons_df=comparisons_df,
         resources_df=resources_df,
-        resource_comparisons_df=_resource_comparisons(resources_df, runs_df, study),
         **{f"{name}_df": _read(results_dir / f"{name}.csv", columns) for name, columns in _OPTIONAL.items()},
         records=[_read_json(path) for path in sorted(campaign_dir.glob("[!a.]*/*/*/block-*/run.json"))],
         attempts=[
@@ -244,16 +251,13 @@ _OPTIONAL = {
     "features": ["feature", "mesh", "configuration", "target_rps", "quantile", "ratio", "verdict"],
     "decisions": ["requirement", "criterion", "target_rps", "mesh", "configuration", "best_rank", "value"],
     "plan": ["mesh", "configuration", "target_rps", "quantile", "detectable_ratio", "ratio", "power"],
+    "slices": [*RUN_IDENTITY, "start_s", "p50_s"],
+    "drifts": ["target_rps", "quantile", "trend_ratio"],
+    "knees": ["mesh", "configuration", "knee_rps", "at_limit"],
+    "cpu": ["mesh", "configuration", "target_rps", "role", "cpu_s_per_request"],
+    "slopes": ["mesh", "configuration", "role", "slope_s_per_request", "idle_cores"],
+    "memory": ["mesh", "configuration", "target_rps", "role", "level_bytes"],
 }
-
-
-def _resource_comparisons(resources_df: pd.DataFrame, runs_df: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """Return CPU per request against the baseline, paired by block; empty where resources were not measured."""
-    if resources_df.empty:
-        return pd.DataFrame()
-    from meshperf.analysis import resource_comparisons_df
-
-    return resource_comparisons_df(resources_df, runs_df, study)
 
 
 def _read(path: Path, columns: list[str], *, required: bool = False) -> pd.DataFrame:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHECK, DESCRIBE, COMPARE, RESOURCES = "02-check-runs", "03-describe-cell", "04-compare-arms", "05-resources"
-CONTROL, DISTRIBUTIONS = "06-check-control", "07-compare-distributions"
+CONTROL, DISTRIBUTIONS, SATURATION = "06-check-control", "07-compare-distributions", "08-find-saturation"
 DECIDE, PLAN = "11-choose-arm", "12-plan-blocks"
 """Notebooks that captions name."""
 

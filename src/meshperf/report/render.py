@@ -108,7 +108,8 @@ def assemble(data: ReportData, paper_dir: Path, source: Path) -> dict[str, Any]:
     shutil.copytree(paper_dir / "assets", source / "assets")
     shutil.copytree(paper_dir / "fallback", source / "fallback")
     shutil.copy(paper_dir / "references.bib", source)
-    conditions = values.measured(data)
+    floats = [*figures.floats(data), *tables.floats(data)]
+    conditions = values.measured(data) | {item.label: True for item in floats}
     for name in list(chapters):
         text = apply_conditions((paper_dir / name).read_text(encoding="utf-8"), conditions, name)
         if text.strip():
@@ -119,7 +120,7 @@ def assemble(data: ReportData, paper_dir: Path, source: Path) -> dict[str, Any]:
     for name, text in appendices.items():
         (source / name).write_text(text, encoding="utf-8")
     (source / GENERATED).mkdir()
-    for item in [*figures.floats(data), *tables.floats(data)]:
+    for item in floats:
         (source / GENERATED / f"{item.label}.qmd").write_text(item.markdown(data), encoding="utf-8")
     for name, text in sentences.all_sentences(data).items():
         (source / GENERATED / f"{name}.qmd").write_text(text, encoding="utf-8")
@@ -150,7 +151,7 @@ def apply_conditions(text: str, conditions: dict[str, bool], name: str) -> str:
     text : str
         A chapter.
     conditions : dict
-        What the study measured.
+        What the study measured; a label of a figure or table that is not among them is one that it does not have.
     name : str
         The chapter's name, for messages.
     """
@@ -162,9 +163,11 @@ def apply_conditions(text: str, conditions: dict[str, bool], name: str) -> str:
             condition = _CONDITION.search(fence.group(2))
             if condition:
                 how, when, key = condition.groups()
-                if key not in conditions:
+                if key not in conditions and not key.startswith(("fig-", "tbl-")):
                     raise MeshperfError(f"{name} depends on measured.{key}, which the report does not define")
-                open_divs.append((True, ((how == "visible") == (when == "when")) == conditions[key]))
+                open_divs.append(
+                    (True, ((how == "visible") == (when == "when")) == conditions.get(key, False))
+                )
                 continue
             open_divs.append((False, True))
         elif fence:

@@ -16,6 +16,7 @@ import yaml
 from meshperf.report import formats, style
 from meshperf.report.published import values as published_values
 from meshperf.report.sentences import typical_overheads
+from meshperf.report.tables.resources import PROXIES
 
 if TYPE_CHECKING:
     from meshperf.report.data import ReportData
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 
 def measured(data: ReportData) -> dict[str, bool]:
-    """Return the conditions of the paper: what this study has, so that the rest is left out and not printed empty."""
+    """Return the conditions of the paper: what this study has, so that the rest is left out and not printed empty.
+
+    Besides these, the label of a figure or table is a condition of its own: whether the study has it.
+    """
     verdicts = data.runs_df["verdict"].astype(str)
     typical = typical_overheads(data)
     return {
@@ -33,25 +37,19 @@ def measured(data: ReportData) -> dict[str, bool]:
         "claims": data.n_blocks >= 6,
         "distributions": not data.histograms_df.empty,
         "resources": not data.resources_df.empty,
-        "cpu_overhead": bool((data.resource_comparisons_df["mesh"] != "baseline").any())
-        if len(data.resource_comparisons_df)
-        else False,
+        "bent": len(data.slopes_df) > 0
+        and bool((data.slopes_df.query("role == 'data-plane'")["linear"] == "no").any()),
+        "steadiness": bool((data.runs_df["steadiness"] != "unknown").any()),
         "control": not data.control_df.empty,
         "gate": "passed" in data.gate_df and bool(data.gate_df["tests"].max() > 0),
         "gate_passed": _gate(data) == "yes",
         "gate_failed": _gate(data) == "no",
         "gate_unknown": _gate(data) == "unknown",
-        "checks": len(typical) > 0
-        and bool((typical["ratio_low"].notna() & (typical["family"] == "primary")).any()),
-        "ranks": not data.ranks_df.empty,
         "decisions": not data.decisions_df.empty,
         "features": not data.features_df.empty,
         "plan": not data.plan_df.empty,
         "distances": bool(data.distances_df.query("mesh != 'baseline'")["ks_d"].notna().any())
         if len(data.distances_df)
-        else False,
-        "shifts": bool((data.shifts_df.query(f"target_rps == {data.shown_rate}")["mesh"] != "baseline").any())
-        if len(data.shifts_df)
         else False,
         "plan_changed": bool(data.changed_plan),
         "records": bool(data.records),
@@ -84,6 +82,7 @@ def collect(data: ReportData) -> dict[str, Any]:
             "blocks": formats.plural(data.n_blocks, "block"),
             "deployments": formats.count(len(list(study.arms_expanded)) + 2),
             "duration": formats.duration(study.load.duration_s),
+            "slice": formats.duration(study.load.slice_s),
             "warmup": formats.duration(study.load.warmup_s),
             "connections": formats.count(study.load.connections),
             "confidence": formats.level(study.analysis.confidence),
@@ -110,6 +109,9 @@ def collect(data: ReportData) -> dict[str, Any]:
             "not_ok": formats.plural(len(runs) - n_ok, "run"),
             "attempts": formats.plural(len(data.attempts), "attempt"),
             "requests": formats.count(runs["n_requests"].sum()),
+            "steady": formats.count((runs["steadiness"] == "steady").sum()),
+            "unsteady": formats.plural(int((runs["steadiness"] == "not steady").sum()), "run"),
+            "steadiness_unknown": formats.plural(int((runs["steadiness"] == "unknown").sum()), "run"),
             "worst_missing": formats.percent(runs["missing_fraction"].max()),
             "longest_stall": f"{formats.milliseconds(runs['longest_stall_s'].max())} ms",
             "span": formats.duration(
@@ -124,6 +126,8 @@ def collect(data: ReportData) -> dict[str, Any]:
         values["headline"] = {"target_rps": f"{rate}", "baseline_p50": _baseline(data, rate, 0.5)}
     if not data.resources_df.empty:
         values["resources"] = _resources(data)
+    if not data.knees_df.empty:
+        values["saturation"] = _saturation(data)
     has = measured(data)
     if has["control"]:
         values["control"] = _control(data)
@@ -226,11 +230,11 @@ def _provenance(data: ReportData) -> dict[str, str]:
 
 
 def _resources(data: ReportData) -> dict[str, str]:
-    """Return the range over arms of what both sidecars of a request cost."""
+    """Return the range over arms and rates of what the proxies of a request cost."""
     counted = data.counted(data.resources_df)
-    proxies = counted[counted["role"].isin(["sidecar-server", "sidecar-client"])]
+    proxies = counted[counted["role"].isin(PROXIES)]
     if proxies.empty:
-        return {"proxies": "no sidecar was measured"}
+        return {"proxies": "no proxy was measured"}
     by_run = proxies.groupby(["mesh", "configuration", "target_rps", "block", "deployment"])
     cells = (
         by_run[["cpu_s_per_request", "working_set_median_bytes"]]
@@ -244,6 +248,19 @@ def _resources(data: ReportData) -> dict[str, str]:
             f"{formats.span(cpu.min(), cpu.max())} µs of CPU per request and "
             f"{formats.span(memory.min(), memory.max())} MiB of memory"
         )
+    }
+
+
+def _saturation(data: ReportData) -> dict[str, str]:
+    """Return how many arms work at every rate that was tested, and how many cells missed theirs."""
+    states = data.cells_df.drop_duplicates(["mesh", "configuration", "target_rps"])["verdict"]
+    known = data.knees_df[data.knees_df["knee_rps"].notna()]
+    return {
+        "arms": formats.count(len(data.knees_df)),
+        "unbroken": formats.count((known["at_limit"] == "yes").sum()),
+        "cells": formats.count(len(states)),
+        "missed": formats.count((states != "ok").sum()),
+        "knee_ratio": f"{data.study.analysis.knee_ratio:g}",
     }
 
 

@@ -15,8 +15,9 @@ from meshperf.report.figures.distributions import (
     feature_arms,
     percentiles,
 )
-from meshperf.report.figures.resources import resources
-from meshperf.report.figures.runs import achieved, run_chart
+from meshperf.report.figures.resources import cost, cpu, resources
+from meshperf.report.figures.runs import achieved, run_chart, time_course
+from meshperf.report.figures.saturation import throughput
 from meshperf.report.floats import FigureFloat
 from meshperf.report.published import figures as published
 
@@ -59,7 +60,7 @@ def write_all(data: ReportData, out_dir: str | Path) -> list[Path]:
 
 def floats(data: ReportData) -> list[FigureFloat]:
     """Return the figures that the study's data support, in the order of the paper."""
-    found = [control(data), achieved(data), run_chart(data)]
+    found = [control(data), achieved(data), run_chart(data), time_course(data), throughput(data)]
     if not data.histograms_df.empty:
         arms = data.arms if len(data.arms) <= MAX_ARMS else comparison_arms(data, data.configurations[0])
         found += [distribution(data, "fig-distribution", arms, data.shown_rate)]
@@ -68,7 +69,7 @@ def floats(data: ReportData) -> list[FigureFloat]:
     if not data.comparisons_df.empty and data.mesh_arms:
         found += [overhead(data), shift(data)]
     if not data.resources_df.empty:
-        found.append(resources(data))
+        found += [resources(data), cpu(data), cost(data)]
     found += published.floats(data)
     return [figure for figure in found if figure is not None]
 

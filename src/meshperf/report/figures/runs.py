@@ -29,7 +29,7 @@ def run_chart(data: ReportData) -> FigureFloat:
     caption = (
         "Every run in the order of measurement; shaded bands are blocks. Drift would show as a slope, an "
         "incident as a jump. "
-        "A red cross marks a run that is not ok."
+        "A red cross marks a run that is not ok, a red ring one that was not steady."
     )
     return FigureFloat("fig-run-chart", panels, caption, CHECK)
 
@@ -56,3 +56,32 @@ def achieved(data: ReportData) -> FigureFloat:
         "requests. Below the dashed lines a run is degraded or saturated."
     )
     return FigureFloat("fig-achieved", (panel,), caption, CHECK)
+
+
+def time_course(data: ReportData) -> FigureFloat | None:
+    """Return the course of latency within runs, at the rate that the results show; None where slices are too few."""
+    rate = data.shown_rate
+    if data.slices_df.empty or set(data.runs_df["steadiness"]) == {"unknown"}:
+        return None
+    slices_df = data.slices_df[data.slices_df["target_rps"] == rate]
+    n_unsteady = int((data.runs_df["steadiness"] == "not steady").sum())
+    panel = Panel(
+        f"time-course-{rate}",
+        partial(
+            plots.time_course,
+            slices_df,
+            data.runs_df,
+            title=f"Time course, {rate} RPS",
+            synthetic=data.synthetic,
+        ),
+        lambda: slices_df,
+        f"Median of every slice to the median of its run at {rate} RPS; {n_unsteady} of all "
+        f"{len(data.runs_df)} runs were not steady.",
+    )
+    caption = (
+        f"Course of latency within runs at a target of {rate} RPS: the median of each slice of "
+        f"{formats.duration(data.study.load.slice_s)} to that of its run. Thin lines are runs, red ones "
+        "those that were "
+        "not steady, the thick line is their mean."
+    )
+    return FigureFloat("fig-time-course", (panel,), caption, CHECK, data.arms)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from meshperf.report import style
-from meshperf.report.plots.axes import legend, new_figure, styled
+from meshperf.report.plots.axes import legend, new_figure, ratio_axis, styled
 
 
 def quantile_column(quantile: float) -> str:
@@ -21,7 +21,7 @@ def run_chart(runs_df: pd.DataFrame, quantile: float = 0.5, title: str | None = 
     """Draw one quantile of every run in the order of measurement, a panel per target rate.
 
     Grey bands are blocks. Drift and jumps would show here; a run that passed its gates only in part is drawn with a
-    cross over its marker.
+    cross over its marker, one that was not steady with a ring around it.
 
     Parameters
     ----------
@@ -55,6 +55,11 @@ def run_chart(runs_df: pd.DataFrame, quantile: float = 0.5, title: str | None = 
                 color="#B00020",
                 zorder=5,
             )
+            unsteady = group[group["steadiness"] == "not steady"]
+            axes.plot(
+                unsteady["minutes"], unsteady[column] * 1e3, linestyle="none", marker="o", markersize=9,
+                markerfacecolor="none", markeredgecolor="#B00020", zorder=5,
+            )  # fmt: skip
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0), numticks=12))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -113,4 +118,45 @@ def achieved_vs_target(
     axes.set_ylabel("achieved / target")
     axes.set_title(title or "Rate reached by every run")
     legend(figure, arms, lines=False)
+    return figure
+
+
+@styled
+def time_course(slices_df: pd.DataFrame, runs_df: pd.DataFrame, title: str | None = None) -> Figure:
+    """Draw the median of every slice of every run against the run's own median, a panel per arm.
+
+    Thin lines are runs, red ones those that were not steady, the thick line is the geometric mean over the runs.
+
+    Parameters
+    ----------
+    slices_df : DataFrame
+        Slices of one ``target_rps``.
+    runs_df : DataFrame
+        All runs; ``steadiness`` is looked at.
+    title : str, optional
+        Title inside the figure.
+    """
+    run = ["mesh", "configuration", "target_rps", "block", "deployment"]
+    logs = np.log(slices_df["p50_s"])
+    relative = np.exp(logs - logs.groupby([slices_df[name] for name in run]).transform("median"))
+    slices = slices_df.assign(relative=relative).merge(runs_df[[*run, "steadiness"]], on=run)
+    arms = style.arm_order(zip(slices["mesh"], slices["configuration"], strict=True))
+    figure = new_figure(0.7 + 1.2 * len(arms))
+    panels = np.atleast_1d(figure.subplots(len(arms), 1, sharex=True, sharey=True))
+    for axes, arm in zip(panels, arms, strict=True):
+        mine = slices[(slices["mesh"] == arm[0]) & (slices["configuration"] == arm[1])]
+        for _, course in mine.groupby(run):
+            unsteady = (course["steadiness"] == "not steady").any()
+            colour = "#B00020" if unsteady else style.arm_colour(*arm)
+            axes.plot(course["start_s"], course["relative"], color=colour, linewidth=0.6, alpha=0.6)
+        mean = np.exp(np.log(mine["relative"]).groupby(mine["start_s"]).mean())
+        axes.plot(mean.index, mean, zorder=3, **style.line_style(*arm))
+        axes.axhline(1, color="black", linewidth=0.8)
+        axes.set_ylabel("p50 of slice\nto that of run")
+        axes.annotate(
+            style.arm_label(*arm), (0.99, 0.95), xycoords="axes fraction", ha="right", va="top", fontsize=8.5
+        )
+    ratio_axis(panels[0].yaxis, slices["relative"])
+    panels[-1].set_xlabel("seconds since the run began")
+    panels[0].set_title(title or "Time course of every run")
     return figure

@@ -14,7 +14,9 @@ from meshperf.report.tables.design import configurations, images, parameters, ve
 from meshperf.report.tables.distances import distances
 from meshperf.report.tables.latency import latency
 from meshperf.report.tables.plan import detectable
-from meshperf.report.tables.resources import cpu_overhead, resources
+from meshperf.report.tables.resources import cpu_overhead, memory, resources, slopes
+from meshperf.report.tables.saturation import knees
+from meshperf.report.tables.steadiness import drift, unsteady
 from meshperf.report.tables.validity import gates, ledger, omission
 
 if TYPE_CHECKING:
@@ -44,12 +46,14 @@ def write_all(data: ReportData, out_dir: str | Path) -> list[Path]:
 def floats(data: ReportData) -> list[TableFloat]:
     """Return the tables that the study's data support, in the order of the paper."""
     found = [configurations(data), parameters(data), versions(data), images(data), ledger(data), gates(data)]
-    found += [gate(data), control(data), omission(data), latency(data, "tbl-latency", data.arms, "every arm")]
+    found += [unsteady(data), drift(data), gate(data), control(data), knees(data)]
+    found += [omission(data), latency(data, "tbl-latency", data.arms, "every arm")]
     if not data.comparisons_df.empty and data.mesh_arms:
         found += [overhead(data), checks(data), ranks(data), distances(data), decision(data), features(data)]
         found.append(detectable(data))
     if not data.resources_df.empty:
         found += [resources(data, "tbl-resources", data.arms, "every arm"), cpu_overhead(data)]
+        found += [slopes(data), memory(data)]
     found += published.floats(data)
     return [table for table in found if table is not None and not table.frame.empty]
 

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from meshperf.report import formats, style
-from meshperf.report.floats import RESOURCES, TableFloat
+from meshperf.report.floats import LINE_BREAK, RESOURCES, TableFloat
 from meshperf.report.tables.parts import Notes, in_order, interval_words, mean_and_range, stacked
 
 if TYPE_CHECKING:
     from meshperf.report.data import ReportData
 
-PROXIES = ("sidecar-server", "sidecar-client")
+#: The sum of service and proxies.
+DATA_PLANE = "data-plane"
+PROXIES = ("sidecar-server", "sidecar-client", "node-proxy")
 
 
 def resources(data: ReportData, label: str, arms: list[tuple[str, str]], whose: str) -> TableFloat:
@@ -35,7 +37,7 @@ def resources(data: ReportData, label: str, arms: list[tuple[str, str]], whose: 
         ("Sidecar CPU", ("sidecar-server",), "cores", 1e3),
         ("Client sidecar RAM", ("sidecar-client",), "working_set_median_bytes", 2**-20),
         ("Client sidecar CPU", ("sidecar-client",), "cores", 1e3),
-        ("Both sidecars, µs per request", PROXIES, "cpu_s_per_request", 1e6),
+        ("Proxies, µs per request", PROXIES, "cpu_s_per_request", 1e6),
     ]
     rows = []
     for rate in data.rates:
@@ -64,11 +66,11 @@ def resources(data: ReportData, label: str, arms: list[tuple[str, str]], whose: 
 
 
 def cpu_overhead(data: ReportData) -> TableFloat | None:
-    """Return CPU per request on the path of a request (service and sidecars), against no mesh."""
-    frame = data.resource_comparisons_df
+    """Return CPU per request on the path of a request (service and proxies), against no mesh."""
+    frame = data.cpu_df
     if frame.empty:
         return None
-    frame = frame[(frame["role"] == "data-plane") & (frame["mesh"] != "baseline")].assign(quantile=0.0)
+    frame = frame[(frame["role"] == DATA_PLANE) & (frame["mesh"] != "baseline")].assign(quantile=0.0)
     notes = Notes(frame)
     rows = [
         [
@@ -89,10 +91,124 @@ def cpu_overhead(data: ReportData) -> TableFloat | None:
     ]
     heads = ["Solution", "target RPS", "µs per request", "difference (µs)", "ratio", "blocks"]
     caption = (
-        "CPU time per request on the path of a request (service and both sidecars), and its overhead "
-        "against no mesh, "
+        "CPU time per request on the path of a request (service and proxies), and its overhead against no "
+        "mesh, "
         f"paired by block. {interval_words(data)}{notes.sentence()}"
     )
     return TableFloat(
         "tbl-cpu-overhead", pd.DataFrame(rows, columns=heads), caption, RESOURCES, data.mesh_arms
     )
+
+
+def slopes(data: ReportData) -> TableFloat | None:
+    """Return CPU time per request by the slope of CPU against rate, for each part of an arm."""
+    roles = [*(role for role in (*style.ROLES, DATA_PLANE) if role != "control-plane")]
+    frame = data.slopes_df
+    if frame.empty or frame["slope_s_per_request"].isna().all():
+        return None
+    frame = frame[frame["role"].isin(roles)]
+    arms = style.arm_order(zip(frame["mesh"], frame["configuration"], strict=True))
+    notes = Notes(frame)
+    rows = [
+        [
+            style.arm_label(row.mesh, row.configuration),
+            _role(row.role),
+            stacked(
+                row.slope_s_per_request, row.slope_low_s_per_request, row.slope_high_s_per_request, scale=1e6
+            )
+            + notes.mark(row.warnings),
+            stacked(
+                row.overhead_s_per_request,
+                row.overhead_low_s_per_request,
+                row.overhead_high_s_per_request,
+                scale=1e6,
+                sign=True,
+            ),
+            stacked(row.idle_cores, row.idle_low_cores, row.idle_high_cores, scale=1e3),
+            {"yes": "yes", "no": "**no**"}.get(row.linear, formats.DASH),
+            formats.count(row.levels),
+            formats.count(row.n_blocks),
+        ]
+        for row in sorted(
+            frame.itertuples(),
+            key=lambda row: (arms.index((row.mesh, row.configuration)), roles.index(row.role)),
+        )
+    ]
+    heads = [
+        "Solution",
+        "part",
+        "µs per request",
+        "beyond no mesh (µs)",
+        "idle (mCPU)",
+        "line",
+        "rates",
+        "blocks",
+    ]
+    caption = (
+        "What one more request costs in CPU time: slope of CPU against the rate reached, a line per block "
+        "through the rates "
+        f"that were met. {interval_words(data)} Idle: what the line leaves at no load. Line: **no** where a "
+        "curvature is "
+        "certain, so that the slope is no price of a request and the values at each rate are. A value in "
+        "µs per request is "
+        f"also one in mCPU at a thousand requests per second.{notes.sentence()}"
+    )
+    return TableFloat("tbl-cpu-slopes", pd.DataFrame(rows, columns=heads), caption, RESOURCES, arms)
+
+
+def memory(data: ReportData) -> TableFloat | None:
+    """Return the working set on the path of a request, against no mesh, and its growth during a run."""
+    frame = data.memory_df
+    if frame.empty:
+        return None
+    plane = frame[frame["role"] == DATA_PLANE].assign(quantile=0.0)
+    parts = frame.set_index(["mesh", "configuration", "target_rps", "role"])
+    shown = [role for role in ("service", *PROXIES) if role in set(frame["role"])]
+    notes = Notes(plane)
+    rows = []
+    for row in in_order(plane):
+        cell = (row.mesh, row.configuration, row.target_rps)
+        growth = [_growth(parts, (*cell, role)) for role in shown]
+        rows.append(
+            [
+                style.arm_label(row.mesh, row.configuration),
+                str(int(row.target_rps)),
+                stacked(row.level_bytes, row.level_low_bytes, row.level_high_bytes, scale=2**-20),
+                ""
+                if row.mesh == "baseline"
+                else stacked(
+                    row.overhead_bytes,
+                    row.overhead_low_bytes,
+                    row.overhead_high_bytes,
+                    scale=2**-20,
+                    sign=True,
+                )
+                + notes.mark(row.warnings),
+                *growth,
+                formats.count(row.n_blocks),
+            ]
+        )
+    heads = ["Solution", "target RPS", "MiB", "beyond no mesh (MiB)"]
+    heads += [f"growth, {_role(role)}" for role in shown] + ["blocks"]
+    duration = formats.duration(data.study.load.duration_s)
+    caption = (
+        "Working set of service and proxies together: mean over blocks of the median of a run. "
+        f"{interval_words(data)} Growth: KiB per second within the {duration} of a run (Theil–Sen slopes, "
+        "mean over runs); "
+        f"in bold where its interval lies above zero. A leak that is slow against {duration} does not show."
+        f"{notes.sentence()}"
+    )
+    return TableFloat("tbl-memory", pd.DataFrame(rows, columns=heads), caption, RESOURCES, data.arms)
+
+
+def _growth(parts: pd.DataFrame, key: tuple[object, ...]) -> str:
+    if key not in parts.index:
+        return formats.DASH
+    row = parts.loc[key]
+    names = ("growth_bytes_per_s", "growth_low_bytes_per_s", "growth_high_bytes_per_s")
+    text = stacked(*(row[name] for name in names), scale=2**-10)
+    return f"**{text.replace(LINE_BREAK, f'**{LINE_BREAK}', 1)}" if row["growing"] == "yes" else text
+
+
+def _role(role: str) -> str:
+    return "all on the path" if role == DATA_PLANE else style.ROLES[role][0]
