@@ -127,10 +127,12 @@ def source_line(data: ReportData, notebook: str, origin: str = "") -> str:
     data : ReportData
         The study's frames.
     notebook : str
-        Name of the notebook, without its suffix.
+        Name of the notebook, without its suffix; empty for what no notebook makes.
     origin : str
         What to name in place of the campaign and its hash.
     """
+    if not notebook:
+        return f"From {origin}."
     executed = sorted(path.name for path in (data.results_dir / "notebooks").glob(f"{notebook}*.html"))
     name = f"[{notebook}](notebooks/{executed[0]})" if executed else notebook
     return f"Notebook {name}; {origin or f'campaign {data.campaign}; data {data.data_hash}'}."

@@ -10,7 +10,7 @@ from meshperf.report.published import tables as published
 from meshperf.report.tables.comparisons import checks, overhead, ranks
 from meshperf.report.tables.control import control, gate
 from meshperf.report.tables.decisions import decision, features
-from meshperf.report.tables.design import configurations, images, parameters, versions
+from meshperf.report.tables.design import configurations, images, parameters, support, versions
 from meshperf.report.tables.distances import distances
 from meshperf.report.tables.latency import latency
 from meshperf.report.tables.plan import detectable
@@ -45,8 +45,8 @@ def write_all(data: ReportData, out_dir: str | Path) -> list[Path]:
 
 def floats(data: ReportData) -> list[TableFloat]:
     """Return the tables that the study's data support, in the order of the paper."""
-    found = [configurations(data), parameters(data), versions(data), images(data), ledger(data), gates(data)]
-    found += [unsteady(data), drift(data), gate(data), control(data), knees(data)]
+    found = [configurations(data), support(), parameters(data), versions(data), images(data), ledger(data)]
+    found += [gates(data), unsteady(data), drift(data), gate(data), control(data), knees(data)]
     found += [omission(data), latency(data, "tbl-latency", data.arms, "every arm")]
     if not data.comparisons_df.empty and data.mesh_arms:
         found += [overhead(data), checks(data), ranks(data), distances(data), decision(data), features(data)]

@@ -8,6 +8,7 @@ import pandas as pd
 
 from meshperf.report import formats, style
 from meshperf.report.floats import CHECK, DESCRIBE, TableFloat
+from meshperf.report.support import support_table
 
 if TYPE_CHECKING:
     from meshperf.report.data import ReportData
@@ -30,6 +31,13 @@ def configurations(data: ReportData) -> TableFloat:
         }
     )
     return TableFloat("tbl-configurations", frame, "What each configuration is.", DESCRIBE)
+
+
+def support() -> TableFloat:
+    """Return which mesh supports which configuration, and where it was run."""
+    frame = support_table().replace("`", "", regex=True)
+    caption = "What meshperf can measure: systems, configurations, and where each was run."
+    return TableFloat("tbl-support", frame, caption, notebook="", origin="the table in `meshperf.meshes`")
 
 
 def parameters(data: ReportData) -> TableFloat:
