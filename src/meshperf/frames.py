@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from meshperf import campaign, runs
-from meshperf.design import RunKey
+from meshperf.design import Arm, RunKey
 from meshperf.errors import MeshperfError
 from meshperf.histogram import LOG_GRID, Histogram, on_one_grid
 from meshperf.loadgen.recognise import read_run
@@ -70,8 +70,10 @@ RESOURCES_COLUMNS = (
 )
 
 
-def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
-    """Return ``runs_df``: one row per run, in the drawn order.
+def load_runs(
+    campaign_dir: str | Path, arm: Arm | None = None, target_rps: int | None = None
+) -> pd.DataFrame:
+    """Return ``runs_df``: one row per run, in the drawn order; of one arm or rate only where it is named.
 
     Latencies are in seconds and of successful requests; quantiles come from the slices, on the study-wide 1 %
     grid. ``order`` is the run's place in it, from 1. ``n_requests`` counts all requests,
@@ -85,7 +87,7 @@ def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
         If there is no such campaign, or a file of it is damaged.
     """
     rows = []
-    for key, run, record in _runs(campaign_dir):
+    for key, run, record in _runs(campaign_dir, arm, target_rps):
         load, quality, omission = record["load"], record["quality"], record["omission"]
         result = read_run(run)
         slices = _read_slices(run / runs.SLICES)
@@ -122,8 +124,10 @@ def load_runs(campaign_dir: str | Path) -> pd.DataFrame:
     return _frame(rows, RUNS_COLUMNS).sort_values("order", ignore_index=True)
 
 
-def load_histograms(campaign_dir: str | Path) -> pd.DataFrame:
-    """Return ``histograms_df``: one row per run and occupied bin ``(bin_low_s, bin_high_s]``.
+def load_histograms(
+    campaign_dir: str | Path, arm: Arm | None = None, target_rps: int | None = None
+) -> pd.DataFrame:
+    """Return ``histograms_df``: one row per run and occupied bin ``(bin_low_s, bin_high_s]``; runs as in `load_runs`.
 
     Bins are those of the slices, added over the slices of the run; of a run without slices, those of the load
     generator. Imported runs whose bins do not lie on one grid (oha's and Nighthawk's have edges of their own in every
@@ -134,7 +138,7 @@ def load_histograms(campaign_dir: str | Path) -> pd.DataFrame:
     MeshperfError
         If there is no such campaign, or a file of it is damaged.
     """
-    found = [(key, record, load_histogram(run)) for key, run, record in _runs(campaign_dir)]
+    found = [(key, record, load_histogram(run)) for key, run, record in _runs(campaign_dir, arm, target_rps)]
     imported = any(record.get("imported") for _, record, _ in found)
     if imported and not on_one_grid(histogram for _, _, histogram in found):
         found = [(key, record, histogram.spread(LOG_GRID)) for key, record, histogram in found]
@@ -366,10 +370,14 @@ def _bins(table: NDArray[np.float64], path: Path) -> NDArray[np.intp]:
     return bins
 
 
-def _runs(campaign_dir: str | Path) -> Iterator[tuple[RunKey, Path, dict[str, Any]]]:
+def _runs(
+    campaign_dir: str | Path, arm: Arm | None = None, target_rps: int | None = None
+) -> Iterator[tuple[RunKey, Path, dict[str, Any]]]:
     campaign_dir = Path(campaign_dir)
     campaign.read_design(campaign_dir)
     for key in runs.iter_keys(campaign_dir):
+        if arm not in (None, key.arm) or target_rps not in (None, key.target_rps):
+            continue
         run = runs.run_dir(campaign_dir, key)
         yield key, run, runs.read_record(run)
 

@@ -4,6 +4,7 @@ import gzip
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from support import (
     BASELINE_MEDIAN_S,
@@ -247,3 +248,17 @@ def test_slices_are_rows_in_the_order_of_time(tmp_path):
     assert run["p50_s"].to_numpy() == pytest.approx([0.002] * 8 + [0.001] * 16, rel=0.05)
     # p99 of a log-normal: median · exp(2.3263 σ).
     assert run["p99_s"].to_numpy()[8:] == pytest.approx(0.001 * np.exp(2.3263 * 0.3), rel=0.25)
+
+
+def test_a_cell_can_be_loaded_alone(tmp_path):
+    campaign = make_synthetic_campaign(tmp_path, make_study())
+    arm = Arm("istio", "mtls")
+    whole = frames.load_runs(campaign).query(
+        "mesh == 'istio' and configuration == 'mtls' and target_rps == 400"
+    )
+    pd.testing.assert_frame_equal(frames.load_runs(campaign, arm, 400), whole.reset_index(drop=True))
+    histograms = frames.load_histograms(campaign)
+    of_cell = histograms.query("mesh == 'istio' and configuration == 'mtls' and target_rps == 400")
+    pd.testing.assert_frame_equal(frames.load_histograms(campaign, arm, 400), of_cell.reset_index(drop=True))
+    assert 0 < len(of_cell) < len(histograms)
+    assert set(frames.load_runs(campaign, target_rps=100)["target_rps"]) == {100}
