@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from meshperf.loadgen import fortio
-from meshperf.meshes.base import Mesh, ProxyCounters
+from meshperf.meshes.base import Mesh, ProxyCounters, Setting
+from meshperf.testbed import proof
 from meshperf.testbed.checks import Sent, check_path, scrape_checks, sent_by
-from meshperf.testbed.proof import Proof, pod_checks
+from meshperf.testbed.proof import Deployed, Proof, pod_checks
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fortio"
 BOTH = {"client": True, "server": True}
@@ -226,3 +227,21 @@ def test_what_is_encrypted_only_between_nodes_must_not_be_on_one(wanted, node):
     wrong = {"a": "b", "b": "a"}[node]
     assert _failed_pods(Placed(), _pod("a"), _pod(node)) == []
     assert _failed_pods(Placed(), _pod("a"), _pod(wrong)) == [f"placed on {wanted.replace('-', ' ')}"]
+
+
+@pytest.mark.parametrize(("settle_s", "n_readings", "passed"), [(None, 3, True), (0, 1, False)])
+def test_counters_may_lag_behind_a_load_unless_it_failed(monkeypatch, settle_s, n_readings, passed):
+    readings = []
+
+    def read_counters(cluster, deployed):
+        # The last two of 44 requests are counted in the third reading.
+        seen = HTTP if len(readings) == 2 else replace(HTTP, requests=42, http_requests=42)
+        readings.append(seen)
+        return {"client": seen, "server": seen}
+
+    monkeypatch.setattr(proof, "read_counters", read_counters)
+    pod = {"metadata": {"name": "pod"}, "spec": {"containers": [{"name": "fortio"}, {"name": "proxy"}]}}
+    deployed = Deployed(_Arm("http"), Setting("any", "ns", "local"), pod, pod, fresh=True, install_s={})
+    before = {"client": NONE, "server": NONE}
+    shown = proof.prove(None, deployed, before, SENT, settle_s=settle_s)
+    assert (len(readings), shown.passed) == (n_readings, passed)

@@ -233,7 +233,9 @@ def probe(cluster: Cluster, deployed: Deployed, timeout_s: float = 30) -> Proof:
         try:
             result = fortio.read_result(_send(cluster, deployed, argv))
             failed = result.n - result.return_codes.get("200", 0)
-            proof = prove(cluster, deployed, before, sent_by(result, _PROBE_LOAD.payload_bytes))
+            sent = sent_by(result, _PROBE_LOAD.payload_bytes)
+            # Counters of a load that failed will not come to agree with it: the next one is tried at once.
+            proof = prove(cluster, deployed, before, sent, settle_s=0 if failed else COUNTERS_SETTLE_S)
             codes = ", ".join(sorted(code for code in result.return_codes if code != "200"))
             trouble = f"{failed} of {result.n} requests failed (HTTP {codes})" if failed else ""
         except InfrastructureError:
@@ -284,6 +286,7 @@ def prove(
     before: Mapping[str, ProxyCounters],
     sent: Sent,
     began_s: float | None = None,
+    settle_s: float | None = None,
 ) -> Proof:
     """Return the proof for the load sent since `before` was read.
 
@@ -296,6 +299,8 @@ def prove(
     began_s : float, optional
         When `before` was read (`time.monotonic`): since then the proxies must have been scraped as often as the
         interval says. Left out, they must have been scraped at all.
+    settle_s : float, optional
+        How long the counters may take to agree with what was sent; `COUNTERS_SETTLE_S` if left out.
     """
     mesh, configuration = deployed.mesh, deployed.configuration
     sidecars = {
@@ -303,7 +308,7 @@ def prove(
         "server": _has_container(deployed.server, mesh.sidecar),
     }
     declared = mesh.protocol(configuration)
-    deadline = time.monotonic() + COUNTERS_SETTLE_S
+    deadline = time.monotonic() + (COUNTERS_SETTLE_S if settle_s is None else settle_s)
     after: Mapping[str, ProxyCounters] = {}
     checks: tuple[Check, ...] = ()
     while before:
