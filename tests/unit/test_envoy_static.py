@@ -7,7 +7,8 @@ import pytest
 
 from meshperf.meshes import credentials
 from meshperf.meshes.base import Setting
-from meshperf.meshes.envoy_bootstrap import TLS_DIR, bootstrap
+from meshperf.meshes.envoy_bootstrap import bootstrap
+from meshperf.meshes.envoy_parts import TLS_DIR
 from meshperf.meshes.envoy_static import EnvoyStatic
 from meshperf.testbed.embedded.builds import envoy_binary
 from meshperf.workloads import echo

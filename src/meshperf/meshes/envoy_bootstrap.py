@@ -6,20 +6,30 @@ statistics. Left out is what the load does not touch: listeners and clusters of 
 inbound ports that the service does not have.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from meshperf.meshes.credentials import IDENTITY_PREFIX
+from meshperf.meshes.envoy_parts import (
+    ADMIN_PORT,
+    TYPE,
+    Part,
+    address,
+    admin_cluster,
+    black_hole_cluster,
+    extension,
+    http_filter,
+    inbound_cluster,
+    listener_filter,
+    outbound_cluster,
+    passthrough_cluster,
+    tcp_proxy,
+    tls_context,
+)
 from meshperf.meshes.istio_sidecar import COUNTED, STATISTICS_PORT
 
-ADMIN_PORT = 15000
 OUTBOUND_PORT, INBOUND_PORT = 15001, 15006
 READINESS_PORT, READINESS_PATH = 15021, "/healthz/ready"
-#: Where the sidecar finds its certificates.
-TLS_DIR = "/etc/envoy-tls"
 
-_TYPE = "type.googleapis.com/envoy"
-_UNLIMITED = 4294967295
 _CIPHERS = (
     "ECDHE-ECDSA-AES256-GCM-SHA384",
     "ECDHE-RSA-AES256-GCM-SHA384",
@@ -28,8 +38,6 @@ _CIPHERS = (
     "AES256-GCM-SHA384",
     "AES128-GCM-SHA256",
 )
-
-Part = dict[str, Any]
 
 
 def bootstrap(role: str, service: str, endpoints: str, port: int, *, tls: bool) -> Part:
@@ -50,12 +58,12 @@ def bootstrap(role: str, service: str, endpoints: str, port: int, *, tls: bool) 
     """
     if role == "client":
         listeners = [_virtual_outbound(), _outbound(service, port)]
-        clusters = [_outbound_cluster(service, endpoints, port, tls), _passthrough_cluster()]
+        clusters = [outbound_cluster(service, endpoints, port, tls), passthrough_cluster()]
     else:
-        listeners, clusters = [_virtual_inbound(service, port, tls)], [_inbound_cluster(port)]
+        listeners, clusters = [_virtual_inbound(service, port, tls)], [inbound_cluster(port)]
     return {
         "node": {"id": f"meshperf-{role}", "cluster": service},
-        "admin": {"address": _address("127.0.0.1", ADMIN_PORT)},
+        "admin": {"address": address("127.0.0.1", ADMIN_PORT)},
         "layered_runtime": {
             "layers": [
                 {
@@ -69,7 +77,7 @@ def bootstrap(role: str, service: str, endpoints: str, port: int, *, tls: bool) 
         },
         "static_resources": {
             "listeners": [*listeners, *_own_listeners()],
-            "clusters": [*clusters, _black_hole_cluster(), _admin_cluster()],
+            "clusters": [*clusters, black_hole_cluster(), admin_cluster()],
         },
         "stats_config": {
             "use_all_default_tags": False,
@@ -96,7 +104,7 @@ def bootstrap(role: str, service: str, endpoints: str, port: int, *, tls: bool) 
         "deferred_stat_options": {"enable_deferred_creation_stats": True},
         "overload_manager": {
             "resource_monitors": [
-                _extension(
+                extension(
                     "envoy.resource_monitors.global_downstream_max_connections",
                     "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
                     max_active_downstream_connections=2147483647,
@@ -110,7 +118,7 @@ def _virtual_outbound() -> Part:
     """Return the listener that every connection of the application is redirected to."""
     return {
         "name": "virtualOutbound",
-        "address": _address("0.0.0.0", OUTBOUND_PORT),
+        "address": address("0.0.0.0", OUTBOUND_PORT),
         "use_original_dst": True,
         "traffic_direction": "OUTBOUND",
         "max_connections_to_accept_per_socket_event": 1,
@@ -118,9 +126,9 @@ def _virtual_outbound() -> Part:
             {
                 "name": "blackhole",
                 "filter_chain_match": {"destination_port": OUTBOUND_PORT},
-                "filters": [_tcp_proxy("BlackHoleCluster")],
+                "filters": [tcp_proxy("BlackHoleCluster")],
             },
-            {"name": "catchall", "filters": [_tcp_proxy("PassthroughCluster")]},
+            {"name": "catchall", "filters": [tcp_proxy("PassthroughCluster")]},
         ],
     }
 
@@ -131,7 +139,7 @@ def _outbound(service: str, port: int) -> Part:
         "retry_on": "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes",
         "num_retries": 2,
         "retry_host_predicate": [
-            _extension(
+            extension(
                 "envoy.retry_host_predicates.previous_hosts",
                 "extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
             )
@@ -148,10 +156,10 @@ def _outbound(service: str, port: int) -> Part:
     }
     return {
         "name": f"0.0.0.0_{port}",
-        "address": _address("0.0.0.0", port),
+        "address": address("0.0.0.0", port),
         "bind_to_port": False,
         "traffic_direction": "OUTBOUND",
-        "listener_filters": [_listener_filter("http_inspector", "HttpInspector")],
+        "listener_filters": [listener_filter("http_inspector", "HttpInspector")],
         "listener_filters_timeout": "0s",
         "continue_on_listener_filters_timeout": True,
         "filter_chains": [
@@ -173,7 +181,7 @@ def _outbound(service: str, port: int) -> Part:
                 ],
             }
         ],
-        "default_filter_chain": {"name": "passthrough", "filters": [_tcp_proxy("PassthroughCluster")]},
+        "default_filter_chain": {"name": "passthrough", "filters": [tcp_proxy("PassthroughCluster")]},
     }
 
 
@@ -205,22 +213,22 @@ def _virtual_inbound(service: str, port: int, tls: bool) -> Part:
         ],
     }
     if tls:
-        context = _tls(["h2", "http/1.1"], {"prefix": IDENTITY_PREFIX})
+        context = tls_context(["h2", "http/1.1"], {"prefix": IDENTITY_PREFIX})
         context["tls_params"]["cipher_suites"] = list(_CIPHERS)
-        chain["transport_socket"] = _extension(
+        chain["transport_socket"] = extension(
             "envoy.transport_sockets.tls",
             "extensions.transport_sockets.tls.v3.DownstreamTlsContext",
             common_tls_context=context,
             require_client_certificate=True,
         )
-    inspector = _listener_filter("tls_inspector", "TlsInspector", initial_read_buffer_size=512)
+    inspector = listener_filter("tls_inspector", "TlsInspector", initial_read_buffer_size=512)
     return {
         "name": "virtualInbound",
-        "address": _address("0.0.0.0", INBOUND_PORT),
+        "address": address("0.0.0.0", INBOUND_PORT),
         "traffic_direction": "INBOUND",
         "max_connections_to_accept_per_socket_event": 1,
         "listener_filters": [
-            _listener_filter("original_dst", "OriginalDst"),
+            listener_filter("original_dst", "OriginalDst"),
             *([inspector] if tls else []),
         ],
         "listener_filters_timeout": "0s",
@@ -229,7 +237,7 @@ def _virtual_inbound(service: str, port: int, tls: bool) -> Part:
             {
                 "name": "blackhole",
                 "filter_chain_match": {"destination_port": INBOUND_PORT},
-                "filters": [_tcp_proxy("BlackHoleCluster")],
+                "filters": [tcp_proxy("BlackHoleCluster")],
             },
             chain,
         ],
@@ -245,11 +253,11 @@ def _own_listeners() -> list[Part]:
     return [
         {
             "name": f"0.0.0.0_{port}",
-            "address": _address("0.0.0.0", port),
+            "address": address("0.0.0.0", port),
             "filter_chains": [
                 {
                     "filters": [
-                        _extension(
+                        extension(
                             "envoy.filters.network.http_connection_manager",
                             "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
                             stat_prefix=name,
@@ -267,7 +275,7 @@ def _own_listeners() -> list[Part]:
                                     }
                                 ]
                             },
-                            http_filters=[_http_filter("router", "router.v3.Router")],
+                            http_filters=[http_filter("router", "router.v3.Router")],
                         )
                     ]
                 }
@@ -277,90 +285,22 @@ def _own_listeners() -> list[Part]:
     ]
 
 
-def _outbound_cluster(service: str, endpoints: str, port: int, tls: bool) -> Part:
-    name = f"outbound|{port}||{service}"
-    cluster = {
-        "name": name,
-        "alt_stat_name": f"{name};",
-        "type": "STRICT_DNS",
-        "dns_lookup_family": "V4_ONLY",
-        # The server's pod gets its address only a moment before the client starts.
-        "dns_failure_refresh_rate": {"base_interval": "0.2s", "max_interval": "1s"},
-        "connect_timeout": "10s",
-        "lb_policy": "LEAST_REQUEST",
-        "circuit_breakers": _no_limits(),
-        "common_lb_config": {"healthy_panic_threshold": {}},
-        "load_assignment": {
-            "cluster_name": name,
-            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": _address(endpoints, port)}}]}],
-        },
-    }
-    if tls:
-        cluster["transport_socket"] = _extension(
-            "envoy.transport_sockets.tls",
-            "extensions.transport_sockets.tls.v3.UpstreamTlsContext",
-            common_tls_context=_tls(["istio"], {"exact": f"{IDENTITY_PREFIX}server"}),
-            sni=f"outbound_.{port}_._.{service}",
-        )
-    return cluster
-
-
-def _inbound_cluster(port: int) -> Part:
-    return {
-        "name": f"inbound|{port}||",
-        "alt_stat_name": f"inbound|{port}||;",
-        "type": "ORIGINAL_DST",
-        "connect_timeout": "10s",
-        "lb_policy": "CLUSTER_PROVIDED",
-        "circuit_breakers": _no_limits(),
-        "cleanup_interval": "9223372035s",
-        # From an address that is not redirected again.
-        "upstream_bind_config": {"source_address": {"address": "127.0.0.6", "port_value": 0}},
-    }
-
-
-def _passthrough_cluster() -> Part:
-    return {
-        "name": "PassthroughCluster",
-        "type": "ORIGINAL_DST",
-        "connect_timeout": "10s",
-        "lb_policy": "CLUSTER_PROVIDED",
-        "circuit_breakers": _no_limits(),
-    }
-
-
-def _black_hole_cluster() -> Part:
-    return {"name": "BlackHoleCluster", "type": "STATIC", "connect_timeout": "10s"}
-
-
-def _admin_cluster() -> Part:
-    return {
-        "name": "admin",
-        "type": "STATIC",
-        "connect_timeout": "0.25s",
-        "load_assignment": {
-            "cluster_name": "admin",
-            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": _address("127.0.0.1", ADMIN_PORT)}}]}],
-        },
-    }
-
-
 def _http_manager(stat_prefix: str, route_config: Part, **more: Any) -> Part:
-    return _extension(
+    return extension(
         "envoy.filters.network.http_connection_manager",
         "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         stat_prefix=stat_prefix,
         route_config={**route_config, "validate_clusters": False},
         http_filters=[
-            _http_filter(
+            http_filter(
                 "grpc_stats",
                 "grpc_stats.v3.FilterConfig",
                 emit_filter_state=True,
                 stats_for_all_methods=False,
             ),
-            _http_filter("fault", "fault.v3.HTTPFault"),
-            _http_filter("cors", "cors.v3.Cors"),
-            _http_filter("router", "router.v3.Router"),
+            http_filter("fault", "fault.v3.HTTPFault"),
+            http_filter("cors", "cors.v3.Cors"),
+            http_filter("router", "router.v3.Router"),
         ],
         # Nothing is traced without a provider, but each request is sampled.
         tracing={
@@ -376,7 +316,7 @@ def _http_manager(stat_prefix: str, route_config: Part, **more: Any) -> Part:
         path_with_escaped_slashes_action="KEEP_UNCHANGED",
         request_id_extension={
             "typed_config": {
-                "@type": f"{_TYPE}.extensions.request_id.uuid.v3.UuidRequestIdConfig",
+                "@type": f"{TYPE}.extensions.request_id.uuid.v3.UuidRequestIdConfig",
                 "use_request_id_for_trace_sampling": True,
             }
         },
@@ -391,52 +331,3 @@ def _route(service: str, port: int, cluster: str, **action: Any) -> Part:
         "decorator": {"operation": f"{service}:{port}/*"},
         "route": {"cluster": cluster, "timeout": "0s", **action},
     }
-
-
-def _tls(alpn: Sequence[str], identity: Mapping[str, str]) -> Part:
-    return {
-        "tls_params": {"tls_minimum_protocol_version": "TLSv1_2", "tls_maximum_protocol_version": "TLSv1_3"},
-        "alpn_protocols": list(alpn),
-        "tls_certificates": [
-            {
-                "certificate_chain": {"filename": f"{TLS_DIR}/tls.crt"},
-                "private_key": {"filename": f"{TLS_DIR}/tls.key"},
-            }
-        ],
-        "validation_context": {
-            "trusted_ca": {"filename": f"{TLS_DIR}/ca.crt"},
-            "match_typed_subject_alt_names": [{"san_type": "URI", "matcher": dict(identity)}],
-        },
-    }
-
-
-def _tcp_proxy(cluster: str) -> Part:
-    return _extension(
-        "envoy.filters.network.tcp_proxy",
-        "extensions.filters.network.tcp_proxy.v3.TcpProxy",
-        stat_prefix=cluster,
-        cluster=cluster,
-    )
-
-
-def _http_filter(name: str, kind: str, **settings: Any) -> Part:
-    return _extension(f"envoy.filters.http.{name}", f"extensions.filters.http.{kind}", **settings)
-
-
-def _listener_filter(name: str, kind: str, **settings: Any) -> Part:
-    return _extension(
-        f"envoy.filters.listener.{name}", f"extensions.filters.listener.{name}.v3.{kind}", **settings
-    )
-
-
-def _extension(name: str, kind: str, **settings: Any) -> Part:
-    return {"name": name, "typed_config": {"@type": f"{_TYPE}.{kind}", **settings}}
-
-
-def _no_limits() -> Part:
-    names = ("max_connections", "max_pending_requests", "max_requests", "max_retries")
-    return {"thresholds": [dict.fromkeys(names, _UNLIMITED)]}
-
-
-def _address(host: str, port: int) -> Part:
-    return {"socket_address": {"address": host, "port_value": port}}

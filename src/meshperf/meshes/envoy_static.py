@@ -17,9 +17,9 @@ from meshperf.meshes.envoy_bootstrap import (
     OUTBOUND_PORT,
     READINESS_PATH,
     READINESS_PORT,
-    TLS_DIR,
     bootstrap,
 )
+from meshperf.meshes.envoy_parts import TLS_DIR
 from meshperf.meshes.istio_sidecar import (
     REGISTRY_TAG,
     SIDECAR_IMAGES,
