@@ -128,7 +128,7 @@ RESULT_TABLES = [
     *("runs", "slices", "drifts", "cells"),
     *("gate", "control", "comparisons", "ranks", "distances", "shifts"),
     *("features", "decisions", "plan"),
-    *("knees", "resources", "cpu", "slopes", "memory"),
+    *("knees", "resources", "cpu", "slopes", "memory", "sensitivity", "components"),
 ]
 
 # One narrow list for each family of rules, so that an edit of the report does not repeat the statistics.
@@ -149,6 +149,8 @@ PUBLISHED_DATA = [
     *tree("data/published", (".csv", ".md")),
     "data/published/SHA256SUMS",
 ]
+#: The last validation of the statistics, if there is one: hours of simulation that no rule repeats.
+VALIDATION = tree("data/validation", (".csv",))
 PAPER_SOURCES = tree(
     "paper", (".qmd", ".yml", ".bib", ".css", ".js", ".typ", ".lua", ".html")
 )

@@ -4,6 +4,7 @@ in:  data/raw/<campaign>/**, the study
 out: results/<study>/gate.csv, control.csv       the two baselines against each other
      results/<study>/comparisons.csv, ranks.csv  quantiles of latency
      results/<study>/distances.csv, shifts.csv   whole distributions
+     results/<study>/sensitivity.csv, components.csv  what was not seen, and where the spread comes from
      results/<study>/features.csv, decisions.csv what a feature costs, and which arm to choose
      results/<study>/plan.csv                    what the campaign could detect
 """
@@ -162,3 +163,35 @@ rule plan_blocks:
         "python -m meshperf.notebook {input.notebook} --log {log.notebook} --output {output.notebook}"
         " --html {output.page} -r study_path {input.study} -p ratio 1.1 -p power 0.8"
         " -r plan_path {output.plan}"
+
+
+rule test_sensitivity:
+    input:
+        raw=RAW_DATA,
+        study=STUDY_PATH,
+        verified="results/{study}/verify.json",
+        notebook="notebooks/09-test-sensitivity.ipynb",
+        library=ANALYSIS_SOURCES,
+    output:
+        notebook="results/{study}/notebooks/09-test-sensitivity.ipynb",
+        page="results/{study}/notebooks/09-test-sensitivity.html",
+        sensitivity=report(
+            "results/{study}/sensitivity.csv",
+            category="Comparisons",
+            labels={"table": "what bins and unsent requests could hide"},
+        ),
+        components=report(
+            "results/{study}/components.csv",
+            category="Control",
+            labels={"table": "where the spread comes from"},
+        ),
+    log:
+        notebook="logs/{study}/test_sensitivity.ipynb",
+    conda:
+        "../envs/analysis.yaml"
+    message:
+        "Test what the numbers owe to what was not seen"
+    shell:
+        "python -m meshperf.notebook {input.notebook} --log {log.notebook} --output {output.notebook}"
+        " --html {output.page} -r study_path {input.study}"
+        " -r sensitivity_path {output.sensitivity} -r components_path {output.components}"

@@ -13,6 +13,7 @@ rule build_report:
         tested="results/{study}/test-results.txt",
         tables=expand("results/{{study}}/{table}.csv", table=RESULT_TABLES),
         published="results/{study}/published",
+        validation=VALIDATION,
         paper=PAPER_SOURCES,
         library=REPORT_SOURCES,
     output:

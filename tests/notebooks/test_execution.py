@@ -49,6 +49,7 @@ def execute(workspace, name, tmp_path, **parameters):
         ("05-resources", {}, "sidecar"),
         ("06-check-control", {}, "second against first"),
         ("08-find-saturation", {}, "at_limit"),
+        ("09-test-sensitivity", {}, "ratio_corrected"),
         ("07-compare-distributions", {}, "wasserstein"),
         ("10-read-published", {}, "9.10"),
         ("11-choose-arm", {}, "best_rank"),

@@ -43,7 +43,18 @@ def analysed(root: Path, study: Study, *, resources: bool = True, **campaign: ob
     analysis.cells_df(runs_df, histograms_df, study).to_csv(results_dir / "cells.csv", index=False)
     frames.load_time_course(campaign_dir).to_csv(results_dir / "slices.csv", index=False)
     analysis.drifts_df(runs_df, study).to_csv(results_dir / "drifts.csv", index=False)
-    for name in ("comparisons", "ranks", "gate", "control", "distances", "shifts", "knees", "features"):
+    for name in (
+        "comparisons",
+        "ranks",
+        "gate",
+        "control",
+        "distances",
+        "shifts",
+        "knees",
+        "features",
+        "sensitivity",
+        "components",
+    ):
         table = getattr(analysis, f"{name}_df")(runs_df, histograms_df, study)
         table.to_csv(results_dir / f"{name}.csv", index=False)
     resources_df = frames.load_resources(campaign_dir)

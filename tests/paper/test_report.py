@@ -370,6 +370,52 @@ def test_a_control_that_fails_opens_the_report(rendered, tmp_path):
     assert "the two baselines of this campaign differ more than chance allows" in page
 
 
+def test_a_validation_is_summed_up_with_its_counter_examples(rendered):
+    columns = [
+        "check",
+        "scenario",
+        "method",
+        "quantile",
+        "n_blocks",
+        "value",
+        "required_low",
+        "required_high",
+        "naive",
+    ]
+    rows = [
+        ("coverage", "A", "paired t", 0.5, 5, 0.948, 0.93, 0.97, False),
+        ("coverage", "B", "paired t", 0.5, 5, 0.951, 0.93, 0.97, False),
+        ("coverage", "B", "paired t", 0.5, 10, 0.925, 0.93, 0.97, False),
+        ("coverage", "B", "requests resampled", 0.5, 5, 0.04, None, None, True),
+        ("coverage", "B", "requests resampled", 0.5, 10, 0.05, None, None, True),
+        ("chi-square of the deciles of p", "A/A", "permutation D", None, 5, 9.1, None, 21.67, False),
+    ]
+    frame = pd.DataFrame(rows, columns=columns).assign(n_campaigns=4000, commit="0123abcd")
+    frame["passed"] = frame["value"] != 0.925
+    validated = replace(rendered.report_data, validation_df=frame)
+    (table,) = (table for table in tables.floats(validated) if table.label == "tbl-validation")
+    printed = table.frame.set_index("method")
+    assert printed.loc["paired t"].tolist() == [
+        "coverage",
+        "A, B",
+        "5, 10",
+        "92.5 % to 95.1 %",
+        "93.0 % to 97.0 %",
+        "2 of 3",
+    ]
+    naive = printed.loc["*requests resampled*"]
+    assert naive[["found", "required", "within"]].tolist() == ["4.0 % to 5.0 %", "counter-example", ""]
+    chi_square = printed.loc["permutation D"]
+    assert chi_square[["found", "required", "within"]].tolist() == ["9.10", "at most 21.7", "1 of 1"]
+    assert "0123abcd" in table.markdown(validated)
+    (figure,) = (figure for figure in figures.floats(validated) if figure.label == "fig-validation")
+    assert [panel.stem for panel in figure.panels] == ["coverage-p50"]
+    assert figure.panels[0].draw().axes[0].lines[0].get_ydata() == pytest.approx([95.1, 92.5])
+    assert "tbl-validation" not in {
+        item.label for item in tables.floats(replace(validated, validation_df=frame.iloc[:0]))
+    }
+
+
 def test_a_plan_that_was_changed_is_said_to_be(rendered):
     study = rendered.study.model_copy(
         update={"analysis": rendered.study.analysis.model_copy(update={"alpha": 0.1})}
@@ -410,8 +456,9 @@ def test_conditions_of_the_paper_are_those_that_are_defined(rendered):
         assert f"_generated/{label}.qmd" in sources
 
 
-#: What a study of short and steady runs does not have; a test of its own makes it.
-RARE = {"tbl-unsteady", "fig-time-course"}
+#: What a study of short and steady runs does not have, and what comes from hours of simulation; tests of their own
+#: make it.
+RARE = {"tbl-unsteady", "fig-time-course", "tbl-validation", "fig-validation"}
 
 
 @pytest.mark.parametrize("chapter", ["index.qmd", "results.qmd", "testbed.qmd", "published.qmd"])

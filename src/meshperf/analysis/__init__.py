@@ -18,6 +18,7 @@ module            contents
 ``steadiness``    drift over the campaign
 ``resources``     CPU per request at each rate
 ``slopes``        CPU against rate
+``sensitivity``   what was not seen: bins, unsent requests, the inside of runs
 ``memory``        level and growth of memory
 ``features``      an arm against the one that differs from it in one feature
 ``decisions``     which arm to choose if one thing matters most
@@ -36,6 +37,7 @@ from meshperf.analysis.plan import Wish, plan_df
 from meshperf.analysis.ranks import ranks_df
 from meshperf.analysis.resources import cpu_df
 from meshperf.analysis.saturation import knees_df
+from meshperf.analysis.sensitivity import components_df, sensitivity_df
 from meshperf.analysis.slopes import slopes_df
 from meshperf.analysis.steadiness import drifts_df
 
@@ -43,6 +45,7 @@ __all__ = [
     "Wish",
     "cells_df",
     "comparisons_df",
+    "components_df",
     "control_df",
     "cpu_df",
     "decisions_df",
@@ -54,6 +57,7 @@ __all__ = [
     "memory_df",
     "plan_df",
     "ranks_df",
+    "sensitivity_df",
     "shifts_df",
     "slopes_df",
 ]

@@ -67,13 +67,18 @@ def pair_cell(table: RunTable, arm: Arm, target_rps: int) -> Pairing:
 def pair_runs(runs: pd.DataFrame, arm: Arm, target_rps: int, *, latency: bool = True) -> Pairing:
     """As :func:`pair_cell`, for any rows of ``runs_df``; without `latency`, unsteady runs count like others."""
     baseline = runs_of_cell(runs, BASELINE, target_rps)
-    # Imported campaigns may have one baseline per block.
-    every_baseline = runs[(runs["mesh"] == BASELINE.mesh) & (runs["configuration"] == BASELINE.configuration)]
-    n_baselines = max(1, every_baseline["deployment"].nunique())
     if arm == BASELINE:
         first, second = (baseline[baseline["deployment"] == k] for k in (1, 2))
         return pair_blocks(second, first, 1, latency=latency)
-    return pair_blocks(runs_of_cell(runs, arm, target_rps), baseline, n_baselines, latency=latency)
+    return pair_blocks(
+        runs_of_cell(runs, arm, target_rps), baseline, deployments_per_block(runs, BASELINE), latency=latency
+    )
+
+
+def deployments_per_block(runs: pd.DataFrame, arm: Arm) -> int:
+    """Return how many deployments of an arm make a block complete: 2 of the baseline, 1 in some imported campaigns."""
+    mine = runs[(runs["mesh"] == arm.mesh) & (runs["configuration"] == arm.configuration)]
+    return max(1, mine["deployment"].nunique())
 
 
 def pair_blocks(

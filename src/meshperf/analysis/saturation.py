@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from meshperf.analysis.pairing import deployments_per_block
 from meshperf.analysis.runtable import RunTable
 from meshperf.analysis.shared import NAN, arms_of, generator, joined, runs_of_cell, support
-from meshperf.design import BASELINE, Arm
+from meshperf.design import Arm
 from meshperf.statistics.quantiles import best_log_quantile
 from meshperf.statistics.results import StatisticsWarning
 from meshperf.statistics.saturation import CapacityFit, Knee, capacity_fit, knee
@@ -147,7 +148,7 @@ def _fit(levels: _Levels, eligible: NDArray[np.bool_], study: Study) -> Capacity
 
 def _levels(table: RunTable, arm: Arm, study: Study) -> _Levels | None:
     """Return the rates of an arm, or None when no block has them all."""
-    per_block = 2 if arm == BASELINE else 1
+    per_block = deployments_per_block(table.runs, arm)
     usable = table.runs[(table.runs["verdict"] != "failed") & (table.counts.sum(axis=1) > 0)]
     rates = sorted(study.target_rps)
     cells = [runs_of_cell(usable, arm, rate) for rate in rates]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from meshperf.analysis.pairing import deployments_per_block
 from meshperf.analysis.resources import DATA_PLANE, DATA_PLANE_ROLES, by_role
 from meshperf.analysis.shared import NAN, arms_of, joined, runs_of_cell
 from meshperf.design import BASELINE, Arm
@@ -93,7 +94,7 @@ def _fit(cores: pd.Series, runs: pd.DataFrame, arm: Arm, study: Study) -> _Fit |
     met = {rate: cell for rate, cell in cells.items() if len(cell) and (cell["verdict"] == "ok").all()}
     if len(met) < 2:
         return _Fit([], len(met), None, f"rates met in all blocks: {len(met)}, 2 are needed")
-    per_block = 2 if arm == BASELINE else 1
+    per_block = deployments_per_block(runs, arm)
     complete = [set(n.index[n == per_block]) for n in (cell.groupby("block").size() for cell in met.values())]
     x, y = (
         pd.DataFrame({rate: values[cell.index].groupby(cell["block"]).mean() for rate, cell in met.items()})

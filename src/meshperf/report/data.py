@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from meshperf.errors import MeshperfError
+from meshperf.paths import repository_root
 from meshperf.report import style
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ class ReportData:
     slices_df : DataFrame
         One row per run and slice (:func:`meshperf.frames.load_time_course`).
     control_df, gate_df, ranks_df, distances_df, shifts_df, features_df, decisions_df, plan_df : DataFrame
-    drifts_df, knees_df, cpu_df, slopes_df, memory_df : DataFrame
+    drifts_df, knees_df, cpu_df, slopes_df, memory_df, sensitivity_df, components_df : DataFrame
         The other tables of :mod:`meshperf.analysis`, by the names of their functions there.
+    validation_df : DataFrame
+        The last validation of the statistics (``data/validation/statistics.csv``); empty where there is none.
     records : list of dict
         ``run.json`` of every run.
     attempts : list of dict
@@ -70,6 +73,9 @@ class ReportData:
     cpu_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     slopes_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     memory_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    sensitivity_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    components_df: pd.DataFrame = field(default_factory=pd.DataFrame)
+    validation_df: pd.DataFrame = field(default_factory=pd.DataFrame)
     records: list[dict[str, Any]] = field(default_factory=list)
     attempts: list[dict[str, Any]] = field(default_factory=list)
     data_hash: str = ""
@@ -201,8 +207,6 @@ def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None 
     """
     results_dir = Path(results_dir)
     if campaign_dir is None:
-        from meshperf.paths import repository_root
-
         campaign_dir = repository_root() / "data" / "raw" / study.campaign
     campaign_dir = Path(campaign_dir)
     runs_df = _read(
@@ -230,6 +234,7 @@ def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None 
         comparisons_df=comparisons_df,
         resources_df=resources_df,
         **{f"{name}_df": _read(results_dir / f"{name}.csv", columns) for name, columns in _OPTIONAL.items()},
+        validation_df=_read(repository_root() / VALIDATION, _VALIDATION_COLUMNS),
         records=[_read_json(path) for path in sorted(campaign_dir.glob("[!a.]*/*/*/block-*/run.json"))],
         attempts=[
             _read_json(path) for path in sorted(campaign_dir.glob("attempts/*/*/*/block-*-attempt-*.json"))
@@ -240,6 +245,13 @@ def load(study: Study, results_dir: str | Path, campaign_dir: str | Path | None 
         results_dir=results_dir,
     )
 
+
+#: What `make validate-statistics` found, relative to the repository.
+VALIDATION = Path("data", "validation", "statistics.csv")
+_VALIDATION_COLUMNS = [
+    *("check", "scenario", "method", "quantile", "n_blocks", "n_campaigns", "value"),
+    *("required_low", "required_high", "naive", "passed", "commit"),
+]
 
 #: Tables that a study may lack, and the columns that the report cannot do without.
 _OPTIONAL = {
@@ -256,6 +268,8 @@ _OPTIONAL = {
     "knees": ["mesh", "configuration", "knee_rps", "at_limit"],
     "cpu": ["mesh", "configuration", "target_rps", "role", "cpu_s_per_request"],
     "slopes": ["mesh", "configuration", "role", "slope_s_per_request", "idle_cores"],
+    "sensitivity": ["mesh", "configuration", "target_rps", "quantile", "merged_s", "omission_low_s"],
+    "components": ["target_rps", "quantile", "sd_block", "sd_deployment", "within_share"],
     "memory": ["mesh", "configuration", "target_rps", "role", "level_bytes"],
 }
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CHECK, DESCRIBE, COMPARE, RESOURCES = "02-check-runs", "03-describe-cell", "04-compare-arms", "05-resources"
 CONTROL, DISTRIBUTIONS, SATURATION = "06-check-control", "07-compare-distributions", "08-find-saturation"
+SENSITIVITY = "09-test-sensitivity"
 DECIDE, PLAN = "11-choose-arm", "12-plan-blocks"
 """Notebooks that captions name."""
 

@@ -18,6 +18,7 @@ from meshperf.report.figures.distributions import (
 from meshperf.report.figures.resources import cost, cpu, resources
 from meshperf.report.figures.runs import achieved, run_chart, time_course
 from meshperf.report.figures.saturation import throughput
+from meshperf.report.figures.validation import validation
 from meshperf.report.floats import FigureFloat
 from meshperf.report.published import figures as published
 
@@ -70,6 +71,7 @@ def floats(data: ReportData) -> list[FigureFloat]:
         found += [overhead(data), shift(data)]
     if not data.resources_df.empty:
         found += [resources(data), cpu(data), cost(data)]
+    found.append(validation(data))
     found += published.floats(data)
     return [figure for figure in found if figure is not None]
 

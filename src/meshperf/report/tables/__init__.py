@@ -16,7 +16,9 @@ from meshperf.report.tables.latency import latency
 from meshperf.report.tables.plan import detectable
 from meshperf.report.tables.resources import cpu_overhead, memory, resources, slopes
 from meshperf.report.tables.saturation import knees
+from meshperf.report.tables.sensitivity import components, sensitivity
 from meshperf.report.tables.steadiness import drift, unsteady
+from meshperf.report.tables.validation import validation
 from meshperf.report.tables.validity import gates, ledger, omission
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ def floats(data: ReportData) -> list[TableFloat]:
     if not data.resources_df.empty:
         found += [resources(data, "tbl-resources", data.arms, "every arm"), cpu_overhead(data)]
         found += [slopes(data), memory(data)]
+    found += [sensitivity(data), components(data), validation(data)]
     found += published.floats(data)
     return [table for table in found if table is not None and not table.frame.empty]
 
