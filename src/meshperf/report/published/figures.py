@@ -98,6 +98,7 @@ def _bands(read: Reading, name: str) -> FigureFloat:
     what = f"{COMPARISONS[name]}, at {rate:g} RPS"
     medians = mine[mine["cdf_low"] == 0.5].set_index(["mesh", "configuration"])["low_s"]
     described = "; ".join(f"{style.arm_label(*arm)} {formats.milliseconds(medians[arm])} ms" for arm in arms)
+    numbers = sorted(set(mine["table"]))
     panels = tuple(
         Panel(
             f"published-bands-{name}-{kind}",
@@ -109,8 +110,8 @@ def _bands(read: Reading, name: str) -> FigureFloat:
         for kind in ("cdf", "ccdf")
     )
     caption = (
-        f"What the printed percentiles say of the distributions of {what} (ELCA annex, tables "
-        f"{formats.listing(sorted(set(mine['table'])))}; the highest rate that all of them reached). Each "
+        f"What the printed percentiles say of the distributions of {what} (ELCA annex, table "
+        f"{formats.listing(numbers)}; the highest rate that all of them reached). Each "
         "distribution passes through its markers and stays inside its rectangles; its way inside them is "
         "not known."
     )
