@@ -144,7 +144,7 @@ REPORT_SOURCES = [
     *sources("report", "report/plots", "report/figures", "report/tables"),
     *sources("report/published", "published"),
 ]
-PUBLISHED_SOURCES = sources("published", "report/style.py", "report/published/plots.py")
+PUBLISHED_SOURCES = [*PLOT_SOURCES, *sources("published", "report/published/plots.py")]
 PUBLISHED_DATA = [
     *tree("data/published", (".csv", ".md")),
     "data/published/SHA256SUMS",

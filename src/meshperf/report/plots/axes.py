@@ -65,7 +65,9 @@ def legend(figure: Figure, arms: list[tuple[str, str]], *, lines: bool = True) -
         Line2D([], [], label=style.arm_label(*arm), **style.marker_style(*arm), **_line(arm, lines))
         for arm in arms
     ]
-    columns = 3 if len(arms) > 4 else max(len(arms), 1)
+    # Three columns of short names fit the width of a figure, two of long ones.
+    longest = max((len(style.arm_label(*arm)) for arm in arms), default=0)
+    columns = max(1, min(len(arms), 3 if longest < 14 else 2))
     figure.legend(
         handles=handles, loc="outside upper left", ncols=columns, handlelength=3.2, columnspacing=1.4
     )

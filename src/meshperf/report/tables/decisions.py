@@ -58,7 +58,7 @@ def decision(data: ReportData) -> TableFloat | None:
         f"the pairs of a row, {level}) cannot put one before the other. Rates are the lowest and the highest at which "
         "every arm could be compared."
     )
-    return TableFloat("tbl-decision", pd.DataFrame(rows, columns=heads), caption, DECIDE)
+    return TableFloat("tbl-decision", pd.DataFrame(rows, columns=heads), caption, DECIDE, data.mesh_arms)
 
 
 def features(data: ReportData, label: str = "tbl-features", mesh: str | None = None) -> TableFloat | None:
@@ -100,7 +100,7 @@ def features(data: ReportData, label: str = "tbl-features", mesh: str | None = N
         f"block. Below an estimate, its {formats.level(data.study.analysis.confidence)} interval. p: paired t on log "
         f"ratios, corrected for all {len(data.features_df)} comparisons of features.{notes.sentence()}"
     )
-    return TableFloat(label, pd.DataFrame(rows, columns=heads), caption, DECIDE)
+    return TableFloat(label, pd.DataFrame(rows, columns=heads), caption, DECIDE, data.mesh_arms)
 
 
 def _named(row, criterion: str) -> str:
