@@ -84,7 +84,7 @@ def test_floats_are_numbered_without_gaps_and_references_lead_to_them(page, pdf_
 def test_every_result_knows_the_arms_whose_caveats_its_caption_says(rendered):
     data = rendered.report_data
     results = [*figures.floats(data), *tables.floats(data)]
-    # Checks of runs, plans and the control's own results are no results of a mesh, and what others printed none of ours.
+    # Checks of runs, plans and control are no results of a mesh, and what others printed is none of ours.
     others = ("02-check-runs", "06-check-control", "12-plan-blocks")
     results = {item.label: item.arms for item in results if item.notebook not in others and not item.origin}
     del results["tbl-configurations"]
