@@ -16,7 +16,7 @@ rule check_runs:
         study=STUDY_PATH,
         verified="results/{study}/verify.json",
         notebook="notebooks/02-check-runs.ipynb",
-        library=[*ANALYSIS_SOURCES, *PLOT_SOURCES],
+        library=[*STEADINESS_SOURCES, *PLOT_SOURCES],
     output:
         notebook="results/{study}/notebooks/02-check-runs.ipynb",
         page="results/{study}/notebooks/02-check-runs.html",
@@ -134,7 +134,7 @@ rule summarise_resources:
         study=STUDY_PATH,
         verified="results/{study}/verify.json",
         notebook="notebooks/05-resources.ipynb",
-        library=[*ANALYSIS_SOURCES, *PLOT_SOURCES],
+        library=[*USAGE_SOURCES, *PLOT_SOURCES],
     output:
         notebook="results/{study}/notebooks/05-resources.ipynb",
         page="results/{study}/notebooks/05-resources.html",

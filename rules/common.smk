@@ -139,6 +139,16 @@ FRAME_SOURCES = [
 ]
 PLOT_SOURCES = sources("report/plots", "report/style.py", "report/curves.py")
 ANALYSIS_SOURCES = [*FRAME_SOURCES, *sources("analysis")]
+# What runs and resources are judged by, without the comparisons.
+STEADINESS_SOURCES = [
+    *FRAME_SOURCES,
+    *sources("analysis/steadiness.py", "analysis/shared.py", "analysis/runtable.py"),
+]
+USAGE_SOURCES = [
+    *FRAME_SOURCES,
+    *sources("analysis/resources.py", "analysis/slopes.py", "analysis/memory.py"),
+    *sources("analysis/pairing.py", "analysis/shared.py", "analysis/runtable.py"),
+]
 REPORT_SOURCES = [
     *ANALYSIS_SOURCES,
     *sources("report", "report/plots", "report/figures", "report/tables"),

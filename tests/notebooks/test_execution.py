@@ -52,7 +52,7 @@ def execute(workspace, name, tmp_path, **parameters):
         ("09-test-sensitivity", {}, "ratio_corrected"),
         ("07-compare-distributions", {}, "wasserstein"),
         ("10-read-published", {}, "9.10"),
-        ("11-choose-arm", {}, "best_rank"),
+        ("11-choose-arm", {}, "reference_configuration"),
         ("12-plan-blocks", {}, "detectable_ratio"),
     ],
 )
