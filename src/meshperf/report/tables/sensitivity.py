@@ -25,7 +25,8 @@ def sensitivity(data: ReportData) -> TableFloat | None:
             style.arm_label(row.mesh, row.configuration),
             str(int(row.target_rps)),
             f"p{row.quantile * 100:g}",
-            f"{formats.milliseconds(row.merged_s)}{LINE_BREAK}{_interval(row.bin_low_s, row.bin_high_s, 1e3)}",
+            f"{formats.milliseconds(row.merged_s)}{LINE_BREAK}"
+            f"({formats.span(row.bin_low_s * 1e3, row.bin_high_s * 1e3)})",
             formats.percent(row.missing_fraction),
             _interval(row.omission_low_s, row.omission_high_s, 1e3),
             formats.milliseconds(row.corrected_s),
@@ -44,7 +45,7 @@ def sensitivity(data: ReportData) -> TableFloat | None:
     ]
     heads += ["ratio", "ratio, corrected", "ratio, bounds"]
     caption = (
-        "Sensitivity to what was not seen. Below the merged percentile, the bin that it lies in. Bounds: "
+        "Sensitivity to what was not seen. Below the merged percentile, the bin that it lies in (from, to). Bounds: "
         "where the "
         "percentile of the whole schedule lies, whatever the requests that were never sent would have "
         "shown. Corrected: "
@@ -83,7 +84,7 @@ def components(data: ReportData) -> TableFloat | None:
         "more blocks do."
         f"{notes.sentence()}"
     )
-    return TableFloat("tbl-components", pd.DataFrame(rows, columns=heads), caption, SENSITIVITY)
+    return TableFloat("tbl-components", pd.DataFrame(rows, columns=heads), caption, SENSITIVITY, data.arms)
 
 
 def _ratios(row: Any) -> list[str]:
