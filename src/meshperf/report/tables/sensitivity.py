@@ -28,7 +28,7 @@ def sensitivity(data: ReportData) -> TableFloat | None:
             f"{formats.milliseconds(row.merged_s)}{LINE_BREAK}"
             f"({formats.span(row.bin_low_s * 1e3, row.bin_high_s * 1e3)})",
             formats.percent(row.missing_fraction),
-            _interval(row.omission_low_s, row.omission_high_s, 1e3),
+            _bounds(row.omission_low_s, row.omission_high_s, 1e3),
             formats.milliseconds(row.corrected_s),
             *_ratios(row),
         ]
@@ -90,15 +90,14 @@ def components(data: ReportData) -> TableFloat | None:
 def _ratios(row: Any) -> list[str]:
     if row.mesh == "baseline":
         return [formats.DASH] * 3
-    bounds = _interval(row.ratio_omission_low, row.ratio_omission_high, 1)
+    bounds = _bounds(row.ratio_omission_low, row.ratio_omission_high, 1)
     return [formats.significant(row.ratio), formats.significant(row.ratio_corrected), bounds]
 
 
-def _interval(low: float, high: float, scale: float) -> str:
-    """Return limits of which the upper one may be infinite."""
+def _bounds(low: float, high: float, scale: float) -> str:
+    """Return bounds, of which the upper one may be infinite; no brackets, which stand for intervals of confidence."""
     if not formats.is_number(low):
         return formats.DASH
     if not formats.is_number(high):
         return f"≥ {formats.significant(low * scale)} (unbounded)"
-    places = max(formats.decimals(low * scale), formats.decimals(high * scale))
-    return formats.interval(low * scale, high * scale, places)
+    return formats.span(low * scale, high * scale)
